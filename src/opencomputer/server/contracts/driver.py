@@ -1,0 +1,150 @@
+"""What a way of isolating machines has to offer.
+
+A driver brings machines into being and finds them again. It knows no users, sessions or HTTP, and it
+receives paths, never stores. Optional powers are typed attributes (`Capabilities`), asked for in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NewType, Protocol
+
+MachineId = NewType("MachineId", str)
+"""`m` followed by 15 lower-case hex digits: ids of one length, because runsc accepts prefixes."""
+
+Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one machine may use at most.
+
+    `cpu_percent` is 100 per virtual CPU. `disk_bytes` bounds the writable layer.
+    """
+
+    memory_bytes: int
+    cpu_percent: int
+    disk_bytes: int
+    pids: int = 4096
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one machine has used; counters grow for the life of the machine."""
+
+    memory_bytes: int
+    cpu_seconds: float
+    pids: int
+    network_in_bytes: int
+    network_out_bytes: int
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What this build of this driver can do on this host, derived by asking it."""
+
+    memory_snapshots: bool
+    setuid: bool
+    """Set-user-ID bits work, so the template's own `sudo` does."""
+    saves_deleted_files: bool
+    """A memory snapshot survives files that are open but deleted."""
+
+
+@dataclass(frozen=True)
+class MachineSpec:
+    """Everything needed to start one machine.
+
+    `layers` are immutable folders, bottom first. `memory_image` is a folder written by
+    `Running.save_memory` of a machine with the same layers; None means a cold start. `token` is the
+    secret with which the host will introduce itself to the guest of a cold-started machine; a restored
+    guest still has the token of the machine that was saved.
+    """
+
+    id: MachineId
+    layers: tuple[Path, ...]
+    limits: Limits
+    token: str
+    memory_image: Path | None = None
+    network: bool = True
+
+
+@dataclass(frozen=True)
+class DriverRecord:
+    """What `adopt` needs to find a machine again after the server restarted. JSON-serialisable."""
+
+    driver: str
+    machine_id: MachineId
+    state: Mapping[str, Json]
+
+
+class Running(Protocol):
+    """One running machine. Valid until stopped or lost."""
+
+    @property
+    def record(self) -> DriverRecord: ...
+
+    @property
+    def guest_address(self) -> tuple[str, int]:
+        """Where the guest listens, reachable from the host only."""
+        ...
+
+    async def freeze(self) -> None:
+        """Take all CPU away. Idempotent. Memory, sockets and files stay as they are."""
+        ...
+
+    async def thaw(self) -> None:
+        """Undo `freeze`. Idempotent, well under a millisecond."""
+        ...
+
+    async def save_memory(self, folder: Path) -> None:
+        """Write a memory image and go on running.
+
+        `folder` must not exist and appears only when the image is complete. Raises SnapshotRefused with
+        the runtime's own reason when the machine cannot be saved now; the machine is unharmed.
+        """
+        ...
+
+    async def set_limits(self, limits: Limits) -> None: ...
+
+    async def usage(self) -> Usage: ...
+
+    async def wait(self) -> str:
+        """Return why the machine ended, once it has ended by whatever cause."""
+        ...
+
+    async def stop(self) -> None:
+        """End the machine and remove everything it used on the host. Idempotent, works on a dead one."""
+        ...
+
+
+class Driver(Protocol):
+    """Brings machines into being and finds them again."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str:
+        """Changes whenever memory images of the previous value must not be restored."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    async def start(self, spec: MachineSpec) -> Running:
+        """Start a machine. On any failure, cancellation included, nothing is left behind."""
+        ...
+
+    async def adopt(self, record: DriverRecord) -> Running | None:
+        """Take over a machine started by an earlier server process. None: the machine is gone."""
+        ...
+
+    async def survey(self) -> Sequence[MachineId]:
+        """Every machine of this node of which anything exists on the host, remembered or not."""
+        ...
+
+    async def discard(self, machine_id: MachineId) -> None:
+        """Remove whatever exists of a machine, running or half-made. Idempotent."""
+        ...
