@@ -1,0 +1,54 @@
+"""How ids and secrets look. Randomness comes in as an argument-free source so that tests can own it."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import uuid
+
+from opencomputer.wire.ids import ApiKeyId, OrgId, ProcessId, SandboxId
+
+API_KEY_PREFIX = "osb_"
+_SHOWN_OF_KEY = 12
+
+
+def new_sandbox_id() -> SandboxId:
+    return SandboxId(f"sb-{secrets.token_hex(4)}")
+
+
+def new_machine_id() -> str:
+    return f"m{secrets.token_hex(8)[:15]}"
+
+
+def new_process_id() -> ProcessId:
+    return ProcessId(secrets.token_hex(4))
+
+
+def new_org_id() -> OrgId:
+    return OrgId(str(uuid.uuid4()))
+
+
+def new_api_key_id() -> ApiKeyId:
+    return ApiKeyId(str(uuid.uuid4()))
+
+
+def new_api_key() -> str:
+    return API_KEY_PREFIX + secrets.token_hex(32)
+
+
+def new_guest_token() -> str:
+    return secrets.token_hex(32)
+
+
+def secret_hash(secret: str) -> str:
+    """Keys are 256 random bits, so a plain hash is as good as a slow one and costs nothing per request."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def shown_prefix(key: str) -> str:
+    return key[:_SHOWN_OF_KEY]
+
+
+def process_id_for(idempotency_key: str, sandbox_id: SandboxId) -> ProcessId:
+    """The same key in the same sandbox names the same process: the guest then starts it once."""
+    return ProcessId(hashlib.sha256(f"{sandbox_id}\0{idempotency_key}".encode()).hexdigest()[:8])

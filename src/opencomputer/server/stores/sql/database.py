@@ -1,0 +1,77 @@
+"""One connection pool, two kinds of transactions, and migrations. SQLite now; the URL decides."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+class Database:
+    """Owns the engine. `open` migrates to the newest schema; `close` returns every connection."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = create_async_engine(url, pool_size=8, max_overflow=0, pool_timeout=30)
+        self._is_sqlite = self._engine.dialect.name == "sqlite"
+        if self._is_sqlite:
+            event.listen(self._engine.sync_engine, "connect", _configure_sqlite)
+            event.listen(self._engine.sync_engine, "begin", _begin_sqlite)
+
+    @classmethod
+    def sqlite(cls, path: Path) -> Database:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        return cls(f"sqlite+aiosqlite:///{path}")
+
+    async def open(self) -> None:
+        async with self.write() as connection:
+            await connection.run_sync(_upgrade)
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[AsyncConnection]:
+        async with self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[AsyncConnection]:
+        """A transaction that takes the write lock at once, so that it cannot fail half-way for the lock."""
+        async with self._engine.connect() as connection:
+            connection = await connection.execution_options(takes_write_lock=True)
+            async with connection.begin():
+                yield connection
+
+
+def _configure_sqlite(connection: Any, _record: object) -> None:
+    # The driver must not open transactions by itself: _begin_sqlite chooses their kind.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    # In WAL mode NORMAL loses nothing when a process dies; only a power cut may drop the last commits.
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA busy_timeout=10000")
+    cursor.close()
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get("takes_write_lock", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _upgrade(connection: sa.Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,14 @@
+"""`…/files`: directory listings (sandbox-wire.md section 10). Contents travel as plain bytes."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from opencomputer.wire.model import WireModel
+
+
+class FileEntryView(WireModel):
+    name: str
+    is_directory: bool = Field(alias="isDir")
+    size: int
+    path: str

@@ -1,0 +1,17 @@
+"""Distinct types for the ids that appear on the wire. Clients treat all of them as opaque."""
+
+from __future__ import annotations
+
+from typing import NewType
+
+SandboxId = NewType("SandboxId", str)
+"""`sb-` and 8 lower-case hex digits; becomes the left part of a DNS label."""
+
+OrgId = NewType("OrgId", str)
+"""A UUID."""
+
+ApiKeyId = NewType("ApiKeyId", str)
+"""A UUID; never the key itself."""
+
+ProcessId = NewType("ProcessId", str)
+"""8 lower-case hex digits, unique within one sandbox: exec, agent and terminal sessions."""

@@ -1,0 +1,14 @@
+"""`/api/templates` (sandbox-wire.md section 15)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from opencomputer.wire.model import WireModel
+
+
+class TemplateView(WireModel):
+    template_id: str = Field(alias="templateID")
+    name: str
+    tag: str = "latest"
+    status: str = "ready"
