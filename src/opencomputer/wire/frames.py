@@ -1,7 +1,7 @@
 """The binary frames of exec and agent sockets: one channel byte, then the payload.
 
-Terminals do not use these frames: their sockets carry raw bytes. Text messages, and messages on a channel that
-the reader does not know, are to be ignored, so that either end may learn new channels first.
+Terminals do not use these frames: their sockets carry raw bytes. Text messages, and messages on a channel
+that the reader does not know, are to be ignored, so that either end may learn new channels first.
 """
 
 from __future__ import annotations
