@@ -1,0 +1,292 @@
+"""Turns a recipe into a template: packages, certificates, the recipe's script, its files, then one rename."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from opencomputer.server.host.distribution import (
+    Distribution,
+    extra_certificates,
+    read_distribution,
+)
+from opencomputer.server.host.locks import exclusive
+from opencomputer.server.templates import sources
+from opencomputer.server.templates.catalogue import (
+    DESCRIPTION_FILE,
+    HALF_BUILT_PREFIX,
+    Template,
+    describe,
+    find_template,
+    make_current,
+)
+from opencomputer.server.templates.commands import BuildFailed, Progress, run
+from opencomputer.server.templates.recipe import Recipe, load_recipe, template_hash
+
+_PASSED_ON = (
+    "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_DEFAULT_TIMEOUT", "NPM_CONFIG_REGISTRY",
+    "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+)  # fmt: skip
+_BUILD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_CERTIFICATES_IN_ROOT = "usr/local/share/ca-certificates/opencomputer-host"
+_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+_BUNDLE_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """`environment` is the operator's; of it a build sees only where packages come from and proxies."""
+
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    trust_host_certificates: bool = True
+    rebuild: bool = False
+
+
+@dataclass(frozen=True)
+class _Build:
+    """One build on its way. `lock` is the descriptor of the lock that its programs keep open."""
+
+    recipe: Recipe
+    host: Distribution
+    certificates: Sequence[Path]
+    environment: Mapping[str, str]
+    progress: Progress
+    folder: Path
+    lock: int
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "rootfs"
+
+    def run(self, arguments: Sequence[str], **environment: str) -> None:
+        merged = {**self.environment, **environment}
+        run(arguments, environment=merged, progress=self.progress, keep_open=(self.lock,))
+
+
+def expected_hash(recipe: Recipe, options: BuildOptions = BuildOptions()) -> str:
+    """The hash a build of this recipe on this host would have now."""
+    chosen = extra_certificates() if options.trust_host_certificates else []
+    return template_hash(
+        recipe, host=str(read_distribution()), certificates=[path.read_bytes() for path in chosen]
+    )
+
+
+def build_template(
+    recipe_dir: Path,
+    templates_dir: Path,
+    progress: Progress,
+    options: BuildOptions = BuildOptions(),
+) -> Template:
+    """Build a recipe's template and make it the current one of its name; the same recipe is built once.
+
+    Waits for a build that is already going on. Raises InvalidRecipe or BuildFailed; then, and when it is
+    interrupted, nothing that looks like a template is left behind.
+    """
+    recipe = load_recipe(recipe_dir)
+    wanted = expected_hash(recipe, options)
+    home = templates_dir / recipe.name
+    home.mkdir(parents=True, exist_ok=True)
+    with exclusive(templates_dir / ".lock", lambda: progress("waiting for another build to end")) as lock:
+        _remove_half_built(home)
+        template = find_template(templates_dir, recipe.name, wanted)
+        if template is None or options.rebuild:
+            template = _build(recipe, home, wanted, _Context(progress, options, lock))
+        make_current(templates_dir, recipe.name, wanted)
+    return template
+
+
+@dataclass(frozen=True)
+class _Context:
+    progress: Progress
+    options: BuildOptions
+    lock: int
+
+
+def _build(recipe: Recipe, home: Path, wanted: str, context: _Context) -> Template:
+    host = read_distribution()
+    if not host.is_debian_like:
+        raise BuildFailed(
+            f"Templates are built from Debian's or Ubuntu's packages; this host is {host.name}."
+        )
+    folder = home / f"{HALF_BUILT_PREFIX}{wanted}"
+    folder.mkdir()
+    build = _Build(
+        recipe=recipe,
+        host=host,
+        certificates=extra_certificates() if context.options.trust_host_certificates else [],
+        environment=build_environment(context.options.environment),
+        progress=context.progress,
+        folder=folder,
+        lock=context.lock,
+    )
+    try:
+        _install_packages(build)
+        _add_certificates(build)
+        _customise(build)
+        _lay_files(build)
+        return _finish(build, home, wanted)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def build_environment(operator: Mapping[str, str]) -> dict[str, str]:
+    """What the programs of a build find in their environment, given the operator's."""
+    chosen = {name: operator[name] for name in _PASSED_ON if operator.get(name)}
+    return chosen | {
+        "PATH": _BUILD_PATH,
+        "HOME": "/root",
+        "LC_ALL": "C.UTF-8",
+        "DEBIAN_FRONTEND": "noninteractive",
+    }
+
+
+def bootstrap_arguments(recipe: Recipe, codename: str, sources_file: Path, root: Path) -> list[str]:
+    """The command that installs the packages of a recipe into the empty folder `root`."""
+    return [
+        "mmdebstrap",
+        "--mode=root",
+        "--format=directory",
+        # Only essential packages besides the recipe's own.
+        "--variant=minbase",
+        "--aptopt=Acquire::Retries \"3\"",
+        # Nobody needs a half-built root after a power failure, and gVisor's fsync is slow too.
+        "--dpkgopt=force-unsafe-io",
+        # Order counts: what is excluded first may be included again after it.
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.exclude),
+        *(f"--dpkgopt=path-include={pattern}" for pattern in recipe.include),
+        f"--include={','.join(recipe.packages)}",
+        codename,
+        str(root),
+        str(sources_file),
+    ]  # fmt: skip
+
+
+def _install_packages(build: _Build) -> None:
+    build.progress(f"installing {len(build.recipe.packages)} packages of {build.host.name}")
+    chosen = sources.for_release(_host_sources(), build.host.codename)
+    if not chosen:
+        raise BuildFailed(f"apt on this host has no mirror of {build.host.codename}.")
+    sources_file = build.folder / "host.sources"
+    sources_file.write_text("\n".join(source.render() for source in chosen))
+    build.run(bootstrap_arguments(build.recipe, build.host.codename, sources_file, build.root))
+
+
+def _host_sources() -> Iterator[sources.Source]:
+    apt = Path("/etc/apt")
+    for path in sorted([apt / "sources.list", *apt.glob("sources.list.d/*")]):
+        if path.suffix == ".sources":
+            yield from sources.parse_deb822(path.read_text())
+        elif path.suffix == ".list" and path.exists():
+            yield from sources.parse_list(path.read_text())
+
+
+def _add_certificates(build: _Build) -> None:
+    folder = build.root / _CERTIFICATES_IN_ROOT
+    for path in build.certificates:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, folder / path.name)
+    build.progress(f"trusting {len(build.certificates)} extra certificates of this host")
+    build.run(in_root(build.root, ["update-ca-certificates"]))
+
+
+def _customise(build: _Build) -> None:
+    """Run the recipe's script in the new root, with the host's resolver and without starting services."""
+    if not build.recipe.script.exists():
+        return
+    inside = build.root / "customise.sh"
+    no_services = build.root / "usr/sbin/policy-rc.d"
+    shutil.copyfile("/etc/resolv.conf", build.root / "etc/resolv.conf")
+    shutil.copyfile(build.recipe.script, inside)
+    no_services.write_text("#!/bin/sh\nexit 101\n")
+    no_services.chmod(0o755)
+    bundle = dict.fromkeys(_BUNDLE_VARIABLES, _BUNDLE)
+    build.run(in_root(build.root, ["/bin/sh", "/customise.sh"]), **bundle, **build.recipe.variables)
+    inside.unlink()
+    no_services.unlink()
+
+
+def in_root(root: Path, arguments: Sequence[str]) -> list[str]:
+    """The command that runs `arguments` in `root`. Its mounts and processes vanish with it."""
+    return [
+        "unshare",
+        # A private mount namespace: the host never sees the /proc that is mounted in the new root.
+        "--mount",
+        "--propagation=private",
+        # A process namespace of its own, ended with its first process and with us.
+        "--pid",
+        "--fork",
+        "--kill-child",
+        f"--mount-proc={root}/proc",
+        "chroot",
+        str(root),
+        *arguments,
+    ]
+
+
+def _lay_files(build: _Build) -> None:
+    """Copy the recipe's `files/` over the root, as root's, with the modes that the recipe names."""
+    files = build.recipe.files
+    for source in sorted(files.rglob("*")) if files.is_dir() else []:
+        target = build.root / source.relative_to(files)
+        if source.is_dir() and not source.is_symlink():
+            target.mkdir(exist_ok=True)
+            continue
+        target.unlink(missing_ok=True)
+        shutil.copy(source, target, follow_symlinks=False)
+    for name, mode in build.recipe.modes.items():
+        (build.root / name).chmod(mode)
+
+
+def _finish(build: _Build, home: Path, wanted: str) -> Template:
+    for leftover in ("tmp", "var/tmp", "run", "root/.cache", "var/cache/apt"):
+        _empty(build.root / leftover)
+    template = Template(
+        name=build.recipe.name,
+        hash=wanted,
+        rootfs=home / wanted / "rootfs",
+        description=build.recipe.description,
+        built_at=datetime.now(UTC),
+        size_bytes=_size_bytes(build.root),
+        package_count=(build.root / "var/lib/dpkg/status")
+        .read_text()
+        .count("\nStatus: install ok installed"),
+        current=True,
+    )
+    (build.folder / DESCRIPTION_FILE).write_text(describe(template))
+    (build.folder / "host.sources").unlink(missing_ok=True)
+    target = home / wanted
+    if target.exists():
+        target.rename(home / f"{HALF_BUILT_PREFIX}{wanted}-replaced")
+    build.folder.rename(target)
+    _remove_half_built(home)
+    return template
+
+
+def _remove_half_built(home: Path) -> None:
+    for path in home.glob(f"{HALF_BUILT_PREFIX}*"):
+        shutil.rmtree(path)
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _size_bytes(folder: Path) -> int:
+    """Space taken on disk, a file with several names counted once."""
+    seen: set[int] = set()
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            status = os.lstat(os.path.join(parent, name))
+            if status.st_ino not in seen:
+                seen.add(status.st_ino)
+                total += status.st_blocks * 512
+    return total

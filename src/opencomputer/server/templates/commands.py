@@ -1,0 +1,77 @@
+"""Running the external programs of a build: every line is passed on, and nothing outlives the build."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from opencomputer.server.domain.errors import OpenComputerError
+
+Progress = Callable[[str], None]
+"""Receives one line of text at a time, without its line break."""
+
+_LINES_KEPT = 30
+_SECONDS_TO_END = 10
+
+
+class BuildFailed(OpenComputerError):
+    """The template could not be built."""
+
+    code = "template_build_failed"
+
+
+def run(
+    arguments: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    progress: Progress,
+    keep_open: Sequence[int] = (),
+) -> None:
+    """Run a program to its end and pass its output on, line by line.
+
+    Raises BuildFailed with the last lines of output when it fails or cannot be started. The descriptors in
+    `keep_open` stay open in the program, so that a lock is held until the last process of a build is gone.
+    """
+    try:
+        process = subprocess.Popen(
+            arguments,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            pass_fds=tuple(keep_open),
+        )
+    except FileNotFoundError as error:
+        raise BuildFailed(f"`{arguments[0]}` is not installed; `make setup` installs it.") from error
+    last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            last_lines.append(line.rstrip())
+            progress(line.rstrip())
+        status = process.wait()
+    finally:
+        _end(process)
+    if status != 0:
+        output = "\n".join(last_lines)
+        raise BuildFailed(f"`{arguments[0]}` failed with status {status}:\n{output}")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End the whole process group if it still runs; an interrupted build must not go on in the background."""
+    if process.stdout is not None:
+        process.stdout.close()
+    if process.poll() is not None:
+        return
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
