@@ -1,0 +1,130 @@
+"""Golden memory images: a machine saved when its guest is ready, from which all others start."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from opencomputer.server.contracts.driver import Limits, MachineSpec
+from opencomputer.server.contracts.machine import Machine, Machines, ProcessKind, ProcessSpec
+from opencomputer.server.contracts.templates import TemplateLayers
+from opencomputer.server.domain import naming
+from opencomputer.server.domain.errors import OpenComputerError
+from opencomputer.server.services.sandboxes.provisioning import Provisioning
+
+_log = structlog.get_logger(__name__)
+
+# Run once before the image is taken, so that the first command of every sandbox finds warm caches.
+_WARM_UP: Sequence[tuple[str, ...]] = (
+    ("/bin/sh", "-c", "true"),
+    ("bash", "--noprofile", "--norc", "-c", "true"),
+    ("node", "-v"),
+    ("python3", "-c", "import json, os, sys"),
+    ("git", "--version"),
+)
+_WARM_UP_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class GoldenImage:
+    """A memory image and the secret its guest accepts."""
+
+    memory: Path
+    guest_token: str
+
+
+class GoldenImages:
+    """Makes and remembers one image per template and image version. A template that cannot be saved
+    has none: its machines start cold."""
+
+    def __init__(self, folder: Path, machines: Machines, provisioning: Provisioning) -> None:
+        self._folder = folder
+        self._machines = machines
+        self._provisioning = provisioning
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._refused: set[str] = set()
+
+    async def get(self, template: TemplateLayers, limits: Limits) -> GoldenImage | None:
+        """The image of a template; the first caller makes it, the others wait."""
+        if not self._machines.capabilities.memory_snapshots:
+            return None
+        key = self._key(template)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            if key in self._refused:
+                return None
+            image = await asyncio.to_thread(self._load, key)
+            return image or await self._make(template, limits, key)
+
+    async def remove_stale(self, templates: Sequence[TemplateLayers]) -> None:
+        """Delete images that no present template and build can use."""
+        wanted = {self._key(template) for template in templates}
+        await asyncio.to_thread(self._remove_others, wanted)
+
+    def _key(self, template: TemplateLayers) -> str:
+        parts = (template.hash, self._machines.image_version, *map(str, template.layers))
+        return f"{template.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}"
+
+    def _load(self, key: str) -> GoldenImage | None:
+        folder = self._folder / key
+        try:
+            token = json.loads((folder / "golden.json").read_text())["guestToken"]
+        except (OSError, ValueError, KeyError):
+            return None
+        return GoldenImage(folder / "memory", token)
+
+    async def _make(self, template: TemplateLayers, limits: Limits, key: str) -> GoldenImage | None:
+        token = naming.new_guest_token()
+        draft = self._folder / f".{key}.draft"
+        await asyncio.to_thread(_fresh_folder, draft)
+        spec = MachineSpec(self._provisioning.new_id(), template.layers, limits, token)
+        machine = await self._provisioning.start(spec, template.hash, guest_token=token)
+        try:
+            await _warm_up(machine)
+            await machine.save_memory(draft / "memory")
+            await asyncio.to_thread(_publish, draft, self._folder / key, token)
+        except OpenComputerError as error:
+            self._refused.add(key)
+            _log.warning(
+                "no golden image; machines will start cold", template=template.name, error=str(error)
+            )
+            return None
+        finally:
+            await self._provisioning.stop(machine)
+            await asyncio.to_thread(shutil.rmtree, draft, ignore_errors=True)
+        _log.info("golden image ready", template=template.name)
+        return self._load(key)
+
+    def _remove_others(self, wanted: set[str]) -> None:
+        if not self._folder.is_dir():
+            return
+        for entry in self._folder.iterdir():
+            if entry.name not in wanted:
+                shutil.rmtree(entry, ignore_errors=True)
+
+
+def _fresh_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, mode=0o700)
+
+
+def _publish(draft: Path, final: Path, token: str) -> None:
+    (draft / "golden.json").write_text(json.dumps({"guestToken": token}))
+    (draft / "golden.json").chmod(0o600)
+    shutil.rmtree(final, ignore_errors=True)
+    draft.rename(final)
+
+
+async def _warm_up(machine: Machine) -> None:
+    for argv in _WARM_UP:
+        spec = ProcessSpec(naming.new_process_id(), ProcessKind.RUN, argv, timeout_seconds=_WARM_UP_SECONDS)
+        record = await machine.processes.spawn(spec)
+        async with machine.processes.attach(record.id) as attachment:
+            async for _ in attachment:
+                pass

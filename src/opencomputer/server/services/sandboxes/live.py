@@ -1,0 +1,51 @@
+"""The sandboxes whose machines this node holds right now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from opencomputer.server.contracts.machine import Machine
+from opencomputer.server.domain.sandbox import Sandbox
+from opencomputer.wire.ids import OrgId, SandboxId
+
+
+@dataclass(eq=False)
+class LiveSandbox:
+    """A running sandbox and its machine. `ended` is set once it no longer serves requests."""
+
+    sandbox: Sandbox
+    machine: Machine
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def id(self) -> SandboxId:
+        return self.sandbox.id
+
+
+class LiveSandboxes:
+    """A registry; the truth is in the store."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[SandboxId, LiveSandbox] = {}
+
+    def __iter__(self) -> Iterator[LiveSandbox]:
+        return iter(list(self._by_id.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def add(self, live: LiveSandbox) -> None:
+        self._by_id[live.id] = live
+
+    def get(self, org_id: OrgId, sandbox_id: SandboxId) -> LiveSandbox | None:
+        live = self._by_id.get(sandbox_id)
+        return live if live is not None and live.sandbox.org_id == org_id else None
+
+    def remove(self, sandbox_id: SandboxId) -> LiveSandbox | None:
+        """Take a sandbox out and tell everybody who streams from it. None: somebody else already has."""
+        live = self._by_id.pop(sandbox_id, None)
+        if live is not None:
+            live.ended.set()
+        return live

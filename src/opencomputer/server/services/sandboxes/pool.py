@@ -1,0 +1,257 @@
+"""Machines that are started ahead, frozen, so that create is a claim."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import structlog
+
+from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.driver import Limits, MachineSpec
+from opencomputer.server.contracts.host import HostGauge
+from opencomputer.server.contracts.machine import Machine
+from opencomputer.server.contracts.stores import MachineRow
+from opencomputer.server.contracts.templates import TemplateLayers
+from opencomputer.server.domain import naming
+from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy, pool_target, refusal
+from opencomputer.server.domain.errors import NoCapacity, OpenComputerError
+from opencomputer.server.services.background import Background
+from opencomputer.server.services.sandboxes.golden import GoldenImages
+from opencomputer.server.services.sandboxes.provisioning import Provisioning
+
+_log = structlog.get_logger(__name__)
+
+_DEMAND_WINDOW_SECONDS = 60.0
+_QUIET_SECONDS = 0.25
+_CAPACITY_POLL_SECONDS = 2.0
+_CLAIM_SECONDS = 30.0
+_FIRST_BACKOFF_SECONDS = 1.0
+_LONGEST_BACKOFF_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class PoolSettings:
+    """`parallel_starts` bounds how many machines start at once: more only delay each other."""
+
+    policy: PoolPolicy
+    admission: AdmissionPolicy
+    limits: Limits
+    parallel_starts: int
+
+
+@dataclass
+class _Shelf:
+    """What the pool holds and owes for one template."""
+
+    template: TemplateLayers
+    ready: deque[Machine] = field(default_factory=deque[Machine])
+    waiting: deque[asyncio.Future[Machine]] = field(default_factory=deque[asyncio.Future[Machine]])
+    claims: deque[float] = field(default_factory=deque[float])
+    starting: int = 0
+    failures: int = 0
+    refusal: str | None = None
+    retry_at: float = 0.0
+
+
+class Pool:
+    """Hands out machines. Claims that find none ready wait in order; starts serve them first, and refill
+    one at a time when nobody waits and the last claim is a moment ago."""
+
+    def __init__(
+        self,
+        settings: PoolSettings,
+        provisioning: Provisioning,
+        golden: GoldenImages,
+        gauge: HostGauge,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._provisioning = provisioning
+        self._golden = golden
+        self._gauge = gauge
+        self._clock = clock
+        self._shelves: dict[str, _Shelf] = {}
+        self._starts = asyncio.Semaphore(settings.parallel_starts)
+        self._changed = asyncio.Event()
+        self._background = Background()
+        self._closing = False
+
+    async def __aenter__(self) -> Pool:
+        await self._background.__aenter__()
+        self._background.start(self._keep(), name="pool")
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Stop refilling and end the members that nobody has claimed."""
+        self._closing = True
+        await self._background.__aexit__(None, None, None)
+        members = [machine for shelf in self._shelves.values() for machine in shelf.ready]
+        for shelf in self._shelves.values():
+            shelf.ready.clear()
+        await asyncio.gather(*(self._provisioning.stop(machine) for machine in members))
+
+    def sizes(self) -> dict[str, int]:
+        """Ready machines by template name."""
+        return {shelf.template.name: len(shelf.ready) for shelf in self._shelves.values()}
+
+    def stock(self, template: TemplateLayers) -> None:
+        """Keep machines of this template ready from now on; an older build of it is no longer kept."""
+        for shelf in list(self._shelves.values()):
+            if shelf.template.name == template.name and shelf.template.hash != template.hash:
+                self._retire(shelf)
+        self._shelf(template)
+        self._changed.set()
+
+    def accepts(self, row: MachineRow, template: TemplateLayers | None) -> bool:
+        """Whether a machine of an earlier process is one we would start today."""
+        return (
+            template is not None
+            and row.template_hash == template.hash
+            and row.image_version == self._provisioning.image_version
+        )
+
+    def put(self, template: TemplateLayers, machine: Machine) -> None:
+        self._shelf(template).ready.append(machine)
+
+    async def claim(self, template: TemplateLayers, *, network: bool = True) -> Machine:
+        """A machine that nobody else has. Raises NoCapacity when none could be had in time."""
+        shelf = self._shelf(template)
+        shelf.claims.append(self._clock.monotonic())
+        if not network:
+            return await asyncio.wait_for(self._start(shelf, network=False), _CLAIM_SECONDS)
+        self._drop_dead(shelf)
+        self._changed.set()
+        if shelf.ready:
+            return shelf.ready.popleft()
+        future: asyncio.Future[Machine] = asyncio.get_running_loop().create_future()
+        shelf.waiting.append(future)
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), _CLAIM_SECONDS)
+        except TimeoutError:
+            if _has_result(future):
+                return future.result()
+            raise NoCapacity(shelf.refusal) from None
+        except asyncio.CancelledError:
+            if _has_result(future):
+                shelf.ready.append(future.result())
+            raise
+        finally:
+            with suppress(ValueError):
+                shelf.waiting.remove(future)
+            future.cancel()
+
+    def _shelf(self, template: TemplateLayers) -> _Shelf:
+        return self._shelves.setdefault(template.hash, _Shelf(template))
+
+    def _retire(self, shelf: _Shelf) -> None:
+        while shelf.ready:
+            self._background.start(self._provisioning.stop(shelf.ready.popleft()), name="retire a machine")
+        if not shelf.waiting and not shelf.starting:
+            del self._shelves[shelf.template.hash]
+
+    async def _keep(self) -> None:
+        """Start what is wanted; wait until something changes or a refusal may have passed."""
+        while True:
+            self._changed.clear()
+            delay = min((self._serve(shelf) for shelf in list(self._shelves.values())), default=3600.0)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), delay)
+
+    def _serve(self, shelf: _Shelf) -> float:
+        """Begin the starts one shelf needs now; return after how many seconds to look again."""
+        self._drop_dead(shelf)
+        now = self._clock.monotonic()
+        if now < shelf.retry_at:
+            return shelf.retry_at - now
+        owed = len(shelf.waiting) - shelf.starting
+        for _ in range(min(owed, self._settings.parallel_starts - shelf.starting)):
+            self._begin(shelf)
+        if shelf.waiting or shelf.starting or len(shelf.ready) >= self._target(shelf, now):
+            return _CAPACITY_POLL_SECONDS
+        quiet_for = now - shelf.claims[-1] if shelf.claims else _QUIET_SECONDS
+        if quiet_for < _QUIET_SECONDS:
+            return _QUIET_SECONDS - quiet_for
+        self._begin(shelf)
+        return _CAPACITY_POLL_SECONDS
+
+    def _drop_dead(self, shelf: _Shelf) -> None:
+        for machine in [member for member in shelf.ready if member.lost]:
+            shelf.ready.remove(machine)
+            self._background.start(self._provisioning.stop(machine), name="remove a dead member")
+
+    def _target(self, shelf: _Shelf, now: float) -> int:
+        while shelf.claims and shelf.claims[0] < now - _DEMAND_WINDOW_SECONDS:
+            shelf.claims.popleft()
+        load = self._gauge.load(self._provisioning.count)
+        return pool_target(self._settings.policy, load.total_memory_bytes, len(shelf.claims))
+
+    def _begin(self, shelf: _Shelf) -> None:
+        shelf.starting += 1
+        self._background.start(self._produce(shelf), name="start a machine")
+
+    async def _produce(self, shelf: _Shelf) -> None:
+        try:
+            machine = await self._start(shelf)
+            shelf.failures = 0
+        except NoCapacity as refused:
+            shelf.refusal = refused.message
+            shelf.retry_at = self._clock.monotonic() + _CAPACITY_POLL_SECONDS
+            return
+        except OpenComputerError as error:
+            self._failed(shelf, error)
+            return
+        finally:
+            shelf.starting -= 1
+            self._changed.set()
+        await self._hand_over(shelf, machine)
+
+    def _failed(self, shelf: _Shelf, error: OpenComputerError) -> None:
+        """Tell one who waits, and slow down: a template that cannot start must not eat the host."""
+        shelf.failures += 1
+        backoff = min(_FIRST_BACKOFF_SECONDS * 2 ** (shelf.failures - 1), _LONGEST_BACKOFF_SECONDS)
+        _log.error(
+            "a machine did not start", template=shelf.template.name, error=str(error), failures=shelf.failures
+        )
+        if shelf.waiting:
+            future = shelf.waiting.popleft()
+            if not future.done():
+                future.set_exception(error)
+        else:
+            shelf.retry_at = self._clock.monotonic() + backoff
+
+    async def _hand_over(self, shelf: _Shelf, machine: Machine) -> None:
+        while shelf.waiting:
+            future = shelf.waiting.popleft()
+            if not future.done():
+                future.set_result(machine)
+                return
+        if self._closing or self._shelves.get(shelf.template.hash) is not shelf:
+            await self._provisioning.stop(machine)
+            return
+        shelf.ready.append(machine)
+        with suppress(OpenComputerError):
+            await machine.rest()
+
+    async def _start(self, shelf: _Shelf, *, network: bool = True) -> Machine:
+        async with self._starts:
+            load = await asyncio.to_thread(self._gauge.load, self._provisioning.count)
+            if (reason := refusal(self._settings.admission, load)) is not None:
+                raise NoCapacity(f"no capacity: {reason}")
+            golden = await self._golden.get(shelf.template, self._settings.limits)
+            token = golden.guest_token if golden else naming.new_guest_token()
+            spec = MachineSpec(
+                id=self._provisioning.new_id(),
+                layers=shelf.template.layers,
+                limits=self._settings.limits,
+                token=token,
+                memory_image=golden.memory if golden else None,
+                network=network,
+            )
+            return await self._provisioning.start(spec, shelf.template.hash, guest_token=token)
+
+
+def _has_result(future: asyncio.Future[Machine]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None

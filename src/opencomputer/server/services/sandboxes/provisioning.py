@@ -1,0 +1,104 @@
+"""Machines with a row each, written before anything exists and removed after everything is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.driver import MachineId, MachineSpec
+from opencomputer.server.contracts.machine import Machine, Machines
+from opencomputer.server.contracts.stores import MachineRow, MachineState, MachineStore
+from opencomputer.server.domain import naming
+from opencomputer.wire.ids import SandboxId
+
+_log = structlog.get_logger(__name__)
+
+
+class Provisioning:
+    """The only code that starts, claims and ends machines."""
+
+    def __init__(self, machines: Machines, store: MachineStore, clock: Clock) -> None:
+        self._machines = machines
+        self._store = store
+        self._clock = clock
+        self._count = 0
+        self.stops_under_way: set[MachineId] = set()
+
+    @property
+    def count(self) -> int:
+        """Machines that exist or are being made by this process."""
+        return self._count
+
+    @property
+    def image_version(self) -> str:
+        return self._machines.image_version
+
+    def new_id(self) -> MachineId:
+        return MachineId(naming.new_machine_id())
+
+    async def start(self, spec: MachineSpec, template_hash: str, *, guest_token: str) -> Machine:
+        row = MachineRow(
+            id=spec.id,
+            state=MachineState.STARTING,
+            template_hash=template_hash,
+            image_version=self._machines.image_version,
+            guest_token=guest_token,
+            created_at=self._clock.now(),
+        )
+        await self._store.add(row)
+        self._count += 1
+        try:
+            machine = await self._machines.start(spec, guest_token=guest_token)
+        except BaseException:
+            self._count -= 1
+            await asyncio.shield(self._store.remove(spec.id))
+            raise
+        try:
+            await self._store.ready(spec.id, machine.record)
+        except BaseException:
+            await self.stop(machine)
+            raise
+        return machine
+
+    async def claim(self, machine: Machine, sandbox_id: SandboxId, guest_token: str) -> None:
+        await self._store.claim(machine.id, sandbox_id, guest_token)
+
+    async def stop(self, machine: Machine) -> None:
+        """End a machine and forget it. What goes wrong is left to the reconciler."""
+        self.stops_under_way.add(machine.id)
+        try:
+            await self._store.stopping(machine.id)
+            await machine.stop()
+            await self._store.remove(machine.id)
+        except Exception:
+            _log.exception("a machine could not be removed; it will be tried again", machine=machine.id)
+        finally:
+            self._count -= 1
+            self.stops_under_way.discard(machine.id)
+
+    async def rows(self) -> Sequence[MachineRow]:
+        return await self._store.list()
+
+    async def adopt(self, row: MachineRow) -> Machine | None:
+        """Take over a machine of an earlier process, or remove what is left of it."""
+        machine = None
+        if row.record is not None:
+            machine = await self._machines.adopt(row.record, guest_token=row.guest_token)
+        if machine is None:
+            await self.discard(row.id)
+            return None
+        self._count += 1
+        return machine
+
+    async def discard(self, machine_id: MachineId) -> None:
+        await self._machines.discard(machine_id)
+        await self._store.remove(machine_id)
+
+    async def strangers(self) -> Sequence[MachineId]:
+        """Machines on this host that have no row. A row is always written first, so they are orphans."""
+        present = await self._machines.survey()
+        known = {row.id for row in await self._store.list()}
+        return [machine_id for machine_id in present if machine_id not in known]
