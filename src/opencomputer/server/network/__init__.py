@@ -1,0 +1,1 @@
+"""What machines may reach, and by which way."""

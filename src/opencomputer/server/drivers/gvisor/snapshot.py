@@ -1,0 +1,116 @@
+"""Memory images: writing one of a running machine, and starting from one.
+
+An image is a folder: `memory/` as runsc wrote it, and `upper/`, a copy of the writable layer of the same
+instant. A restored machine gets the copy as its own writable layer, because its memory speaks of those files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from opencomputer.server.contracts.driver import MachineId
+from opencomputer.server.domain.errors import MachineLost, SnapshotRefused
+from opencomputer.server.drivers.gvisor.failure import Failure, FailureKind, classify
+from opencomputer.server.drivers.gvisor.node import Node
+from opencomputer.server.drivers.gvisor.runsc import MEMORY_FOLDER
+from opencomputer.server.host.subprocesses import CommandTimedOut, Completed, run, run_async
+from opencomputer.server.host.tasks import finish
+
+_UPPER = "upper"
+_SHORT_DEADLINE_SECONDS = 20.0
+_WRITE_DEADLINE_SECONDS = 300.0
+_COPY_DEADLINE_SECONDS = 600.0
+_RETRY_FOR_SECONDS = 2.0
+_RETRY_PAUSE_SECONDS = 0.15
+
+
+async def save_machine(node: Node, machine_id: MachineId, target: Path) -> None:
+    """Write an image to `target`, which appears only when it is complete. The machine goes on running.
+
+    Raises SnapshotRefused, MachineLost.
+    """
+    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        await _save_patiently(node, machine_id, draft)
+        await asyncio.to_thread(_publish, draft, target)
+    finally:
+        await finish(asyncio.to_thread(shutil.rmtree, draft, True))
+
+
+def unpack_writable_layer(image: Path, upper: Path) -> None:
+    """Give a machine that will be restored from `image` the files its memory knows. Blocks."""
+    source = image / _UPPER
+    if any(source.iterdir()):
+        _check_copied(run(_copy(source, upper), deadline_seconds=_COPY_DEADLINE_SECONDS))
+
+
+async def _save_patiently(node: Node, machine_id: MachineId, draft: Path) -> None:
+    """Try again for a moment while the machine has a deleted file open: programs do that all the time."""
+    end = time.monotonic() + _RETRY_FOR_SECONDS
+    while True:
+        failure = await _save_once(node, machine_id, draft)
+        if failure is None:
+            return
+        if failure.kind is FailureKind.GONE:
+            raise MachineLost
+        if failure.kind is not FailureKind.DELETED_FILE or time.monotonic() > end:
+            raise SnapshotRefused(reason=failure.kind.value, runtime=failure.message, path=failure.path)
+        await asyncio.sleep(_RETRY_PAUSE_SECONDS)
+
+
+async def _save_once(node: Node, machine_id: MachineId, draft: Path) -> Failure | None:
+    """One attempt. The machine is paused from before the memory until after the copy of its files.
+
+    The memory comes first: saving it also writes back what the machine's kernel had not written yet.
+    """
+    folder = node.folder(machine_id)
+    failure = await _command(node.runsc.pause(machine_id, folder), _SHORT_DEADLINE_SECONDS)
+    if failure is not None:
+        return failure
+    try:
+        memory = draft / MEMORY_FOLDER
+        await asyncio.to_thread(_empty, memory)
+        failure = await _command(node.runsc.checkpoint(machine_id, folder, memory), _WRITE_DEADLINE_SECONDS)
+        if failure is None:
+            await asyncio.to_thread(_empty, draft / _UPPER)
+            copy = _copy(folder.upper, draft / _UPPER)
+            _check_copied(await run_async(copy, deadline_seconds=_COPY_DEADLINE_SECONDS))
+    finally:
+        await finish(_command(node.runsc.resume(machine_id, folder), _SHORT_DEADLINE_SECONDS))
+    return failure
+
+
+async def _command(argv: list[str], deadline_seconds: float) -> Failure | None:
+    try:
+        done = await run_async(argv, deadline_seconds=deadline_seconds)
+    except CommandTimedOut as error:
+        return Failure(FailureKind.OTHER, str(error))
+    return None if done.exit_code == 0 else classify(done.output)
+
+
+def _copy(source: Path, target: Path) -> list[str]:
+    """`-a`: owners, times, links, extended attributes and the devices by which an overlay marks deletions.
+
+    `--reflink=auto` shares the data where the file system can.
+    """
+    return ["cp", "-a", "--reflink=auto", "--", f"{source}/.", str(target)]
+
+
+def _check_copied(done: Completed) -> None:
+    if done.exit_code != 0:
+        raise SnapshotRefused(reason="files", runtime=done.output.strip()[-600:])
+
+
+def _empty(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+
+
+def _publish(draft: Path, target: Path) -> None:
+    if target.exists():
+        raise FileExistsError(str(target))
+    draft.rename(target)

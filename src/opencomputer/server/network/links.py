@@ -1,0 +1,156 @@
+"""The network of a node's machines: one link each, one firewall, one listener address."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from opencomputer.server.contracts.driver import MachineId
+from opencomputer.server.contracts.network import Link
+from opencomputer.server.host.kernel import Unshare, unshare
+from opencomputer.server.host.netlink import Netlink, interface_exists, interface_names, interface_traffic
+from opencomputer.server.host.nftables import apply_ruleset
+from opencomputer.server.network.resolver import Resolver, ResolverConfig
+from opencomputer.server.network.ruleset import RulesetSpec, interface_prefix, removal, ruleset
+from opencomputer.server.network.slots import PREFIX_LENGTH, Slots, subnet
+
+_NODE = "node"
+_INSIDE = "eth0"
+_MTU = 1500
+_DEFAULT_NETWORK = IPv4Network("10.231.0.0/16")
+_DEFAULT_RESOLVER = ResolverConfig()
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """`metadata_port` and `resolver_port` are ports of the node's own address, which nobody else has."""
+
+    node_tag: str
+    machine_network: IPv4Network = _DEFAULT_NETWORK
+    slots_dir: Path = Path("/run/opencomputer/links")
+    metadata_port: int = 9254
+    resolver_port: int = 9253
+    resolver: ResolverConfig = _DEFAULT_RESOLVER
+
+
+class MachineLinks:
+    """Implements MachineNetwork with veth pairs, unnamed namespaces and nftables."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        self._config = config
+        self._slots = Slots(config.slots_dir, config.machine_network)
+        self._mtu = _MTU
+        self._node_slot: int | None = None
+        self._resolver: Resolver | None = None
+
+    @property
+    def node_address(self) -> str:
+        """Where listeners for machines belong. Valid after `open`."""
+        if self._node_slot is None:
+            raise RuntimeError("the network is not open")
+        return subnet(self._config.machine_network, self._node_slot).gateway
+
+    @property
+    def metadata_address(self) -> tuple[str, int]:
+        """Where requests of machines to the metadata address arrive. The source address is the machine's."""
+        return self.node_address, self._config.metadata_port
+
+    async def open(self) -> None:
+        if self._resolver is not None:
+            return
+        await asyncio.to_thread(self._set_up)
+        resolver = Resolver(self._config.resolver)
+        await resolver.open(self.node_address, self._config.resolver_port)
+        self._resolver = resolver
+
+    async def close(self) -> None:
+        resolver, self._resolver = self._resolver, None
+        if resolver is not None:
+            await resolver.close()
+
+    async def dismantle(self) -> None:
+        """Remove everything of this node from the host. For a node that has no machines left."""
+        await self.close()
+        await asyncio.to_thread(self._tear_down)
+
+    def reserve(self, machine_id: MachineId, *, egress: bool) -> Link:
+        prefix = interface_prefix(self._config.node_tag, egress=egress)
+        slot = self._slots.take(self._config.node_tag, machine_id, lambda number: f"{prefix}{number:04x}")
+        addresses = subnet(self._config.machine_network, slot)
+        return Link(slot, f"{prefix}{slot:04x}", addresses.guest, addresses.gateway, PREFIX_LENGTH)
+
+    def enter(self, link: Link) -> None:
+        host_namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with Netlink() as host:
+                # A machine that died a moment ago may have left the name behind.
+                host.delete(link.host_interface)
+                unshare(Unshare.NETWORK)
+                with Netlink() as inside:
+                    self._plug(link, host, inside, host_namespace)
+        finally:
+            os.close(host_namespace)
+
+    def release(self, machine_id: MachineId) -> None:
+        for slot, owner in self._slots.owned(self._config.node_tag).items():
+            if owner.holder == machine_id:
+                # The interface first: while it is there, the slot must not be given out again.
+                if interface_exists(owner.interface):
+                    with Netlink() as netlink:
+                        netlink.delete(owner.interface)
+                self._slots.give_back(slot)
+
+    def links(self) -> Sequence[MachineId]:
+        owners = self._slots.owned(self._config.node_tag).values()
+        return [MachineId(owner.holder) for owner in owners if owner.holder != _NODE]
+
+    def traffic(self, link: Link) -> tuple[int, int]:
+        received, sent = interface_traffic(link.host_interface)
+        return sent, received
+
+    def _plug(self, link: Link, host: Netlink, inside: Netlink, host_namespace: int) -> None:
+        # No IPv6 on interfaces made from now on. The loopback keeps ::1, which programs expect.
+        Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+        inside.bring_up("lo")
+        inside.add_pair(_INSIDE, link.host_interface, peer_namespace=host_namespace, mtu=self._mtu)
+        host.add_address(link.host_interface, link.gateway, link.prefix_length)
+        host.bring_up(link.host_interface)
+        inside.add_address(_INSIDE, link.guest_address, link.prefix_length)
+        inside.bring_up(_INSIDE)
+        inside.route_everything_to(link.gateway)
+
+    def _set_up(self) -> None:
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        self._node_slot = self._take_node_slot()
+        with Netlink() as netlink:
+            label = f"lo:oc{self._config.node_tag}"
+            netlink.add_address("lo", self.node_address, 32, label=label)
+            netlink.bring_up("lo")
+            # Larger packets than the way out takes would depend on every router reporting it.
+            self._mtu = min(_MTU, netlink.uplink_mtu() or _MTU)
+        spec = RulesetSpec(
+            self._config.node_tag, self.node_address, self._config.metadata_port, self._config.resolver_port
+        )
+        apply_ruleset(ruleset(spec))
+
+    def _take_node_slot(self) -> int:
+        """The slot this node had before, if it is still there: machines know the way to it."""
+        for slot, owner in self._slots.owned(self._config.node_tag).items():
+            if owner.holder == _NODE:
+                return slot
+        return self._slots.take(self._config.node_tag, _NODE, lambda _: "lo")
+
+    def _tear_down(self) -> None:
+        apply_ruleset(removal(self._config.node_tag))
+        with Netlink() as netlink:
+            for name in interface_names(f"oc{self._config.node_tag}"):
+                netlink.delete(name)
+            for slot, owner in self._slots.owned(self._config.node_tag).items():
+                if owner.holder == _NODE:
+                    netlink.remove_address("lo", subnet(self._config.machine_network, slot).gateway, 32)
+                self._slots.give_back(slot)
+        self._node_slot = None

@@ -1,0 +1,152 @@
+"""The packet filter of a node, as text for `nft`. Pure, and the same whatever machines there are.
+
+Machines are told apart by the name of the host's end of their link, so starting one changes no rule:
+`oc<tag>n…` may use the internet, `oc<tag>x…` may not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+METADATA_ADDRESS = "169.254.169.254"
+RESOLVER_ADDRESS = "169.254.169.253"
+
+BLOCKED_NETWORKS = (
+    "0.0.0.0/8",  # "this network"
+    "10.0.0.0/8",  # private, and where the machines are
+    "100.64.0.0/10",  # carriers' own
+    "127.0.0.0/8",  # loopback
+    "169.254.0.0/16",  # link-local: the metadata services of clouds
+    "172.16.0.0/12",  # private
+    "192.168.0.0/16",  # private
+    "198.18.0.0/15",  # measuring devices; some overlays use it
+    "224.0.0.0/4",  # multicast
+    "240.0.0.0/4",  # reserved, and the broadcast address
+)
+"""What no machine may reach, in any mode. The ranges for documentation are left open on purpose: some
+networks put their gateways there, and nothing of value hides behind them."""
+
+
+@dataclass(frozen=True)
+class RulesetSpec:
+    """`node_address` is where the node's own listeners for machines are."""
+
+    node_tag: str
+    node_address: str
+    metadata_port: int
+    resolver_port: int
+    rate_kilobytes_per_second: int = 62_500
+    burst_kilobytes: int = 10_000
+
+
+def table_name(node_tag: str) -> str:
+    return f"opencomputer_{node_tag}"
+
+
+def interface_prefix(node_tag: str, *, egress: bool) -> str:
+    return f"oc{node_tag}{'n' if egress else 'x'}"
+
+
+def ruleset(spec: RulesetSpec) -> str:
+    """A transaction that replaces the node's table, whatever was in it."""
+    name = table_name(spec.node_tag)
+    chains = (_sets(), _guard(spec), _redirect(spec), _local(spec), _forward(spec), _translate(spec))
+    body = "\n".join(chains)
+    return f"table inet {name}\ndelete table inet {name}\ntable inet {name} {{\n{body}\n}}\n"
+
+
+def removal(node_tag: str) -> str:
+    """A transaction that removes the node's table, if it is there."""
+    name = table_name(node_tag)
+    return f"table inet {name}\ndelete table inet {name}\n"
+
+
+def _sets() -> str:
+    return f"""
+    set blocked {{
+        type ipv4_addr
+        flags interval
+        elements = {{ {", ".join(BLOCKED_NETWORKS)} }}
+    }}
+    set outbound {{
+        type ifname
+        size 65535
+        flags dynamic,timeout
+        timeout 1m
+    }}
+    set inbound {{
+        type ifname
+        size 65535
+        flags dynamic,timeout
+        timeout 1m
+    }}"""
+
+
+def _guard(spec: RulesetSpec) -> str:
+    """Before anything else looks at a packet: only IPv4, only from the machine's own address."""
+    return f"""
+    chain check_source {{
+        type filter hook prerouting priority raw; policy accept;
+        iifname != "oc{spec.node_tag}*" accept
+        meta nfproto ipv6 drop
+        fib saddr . iif oif missing drop
+    }}"""
+
+
+def _redirect(spec: RulesetSpec) -> str:
+    """The two platform addresses lead to the node's listeners."""
+    closed = interface_prefix(spec.node_tag, egress=False)
+    to_metadata = f"dnat ip to {spec.node_address}:{spec.metadata_port}"
+    to_resolver = f"dnat ip to {spec.node_address}:{spec.resolver_port}"
+    return f"""
+    chain to_platform {{
+        type nat hook prerouting priority dstnat; policy accept;
+        iifname != "oc{spec.node_tag}*" accept
+        ip daddr {METADATA_ADDRESS} tcp dport 80 {to_metadata}
+        iifname "{closed}*" accept
+        ip daddr {RESOLVER_ADDRESS} meta l4proto {{ tcp, udp }} th dport 53 {to_resolver}
+    }}"""
+
+
+def _local(spec: RulesetSpec) -> str:
+    """To the host itself: answers to what the host began, and what was redirected above. Nothing else."""
+    return f"""
+    chain to_host {{
+        type filter hook input priority filter; policy accept;
+        iifname != "oc{spec.node_tag}*" accept
+        ct state established,related accept
+        ct status dnat ip daddr {spec.node_address} accept
+        drop
+    }}"""
+
+
+def _forward(spec: RulesetSpec) -> str:
+    """Through the host. The rate is the machine's with the world; its link to the host is not slowed."""
+    closed = interface_prefix(spec.node_tag, egress=False)
+    limit = f"limit rate over {spec.rate_kilobytes_per_second} kbytes/second"
+    limit += f" burst {spec.burst_kilobytes} kbytes"
+    return f"""
+    chain pass_on {{
+        type filter hook forward priority filter; policy accept;
+        iifname "oc{spec.node_tag}*" jump leaving
+        oifname "oc{spec.node_tag}*" jump arriving
+    }}
+    chain leaving {{
+        iifname "{closed}*" drop
+        oifname "oc*" drop
+        ip daddr @blocked drop
+        update @outbound {{ iifname {limit} }} drop
+        accept
+    }}
+    chain arriving {{
+        ct state != {{ established, related }} drop
+        update @inbound {{ oifname {limit} }} drop
+    }}"""
+
+
+def _translate(spec: RulesetSpec) -> str:
+    return f"""
+    chain to_outside {{
+        type nat hook postrouting priority srcnat; policy accept;
+        iifname "oc{spec.node_tag}*" oifname != "oc*" masquerade
+    }}"""

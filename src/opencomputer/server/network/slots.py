@@ -1,0 +1,130 @@
+"""Which machine has which subnet. Shared by all nodes of a host, because addresses are.
+
+A slot is a file: its name is the number, its content says whose it is. Files are made by `link`, which is
+atomic and exclusive and never shows half a content. A slot is stale when neither its interface nor the
+process that took it exists any more; stale slots are given out again when nothing else is free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+from opencomputer.server.domain.errors import NoCapacity
+from opencomputer.server.host.netlink import interface_exists
+from opencomputer.server.host.processes import ProcessRef, is_alive, reference
+
+PREFIX_LENGTH = 30
+
+
+@dataclass(frozen=True)
+class SlotOwner:
+    """Content of a slot file. `holder` is a machine id, or a word for what the node itself needs."""
+
+    node_tag: str
+    holder: str
+    interface: str
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True)
+class Subnet:
+    """The addresses of one slot."""
+
+    gateway: str
+    guest: str
+
+
+def subnet(network: IPv4Network, slot: int) -> Subnet:
+    base = int(network.network_address) + (slot << (32 - PREFIX_LENGTH))
+    return Subnet(str(IPv4Address(base + 1)), str(IPv4Address(base + 2)))
+
+
+class Slots:
+    """The slots of one network on this host."""
+
+    def __init__(
+        self,
+        folder: Path,
+        network: IPv4Network,
+        *,
+        in_use: Callable[[str], bool] = interface_exists,
+        first_try: Callable[[int], int] = random.randrange,
+    ) -> None:
+        self._folder = folder / str(network).replace("/", "_")
+        self._count = 1 << (PREFIX_LENGTH - network.prefixlen)
+        self._in_use = in_use
+        self._first_try = first_try
+
+    def take(self, node_tag: str, holder: str, name_interface: Callable[[int], str]) -> int:
+        """Take a free slot. Raises NoCapacity when all are in use.
+
+        The search begins at a random place, so that the address of a machine that just ended, which
+        peers may still be talking to, is not the next one's.
+        """
+        me = reference(os.getpid()) or ProcessRef(os.getpid(), 0)
+        start = self._first_try(self._count)
+        candidates = [(start + step) % self._count for step in range(self._count)]
+        for reclaim in (False, True):
+            for slot in candidates:
+                owner = SlotOwner(node_tag, holder, name_interface(slot), me.pid, me.start_ticks)
+                if self._claim(slot, owner, reclaim=reclaim):
+                    return slot
+        raise NoCapacity("All machine networks of this host are in use.")
+
+    def owned(self, node_tag: str) -> dict[int, SlotOwner]:
+        """The slots of one node."""
+        return {slot: owner for slot, owner in self._all() if owner.node_tag == node_tag}
+
+    def give_back(self, slot: int) -> None:
+        self._file(slot).unlink(missing_ok=True)
+
+    def _claim(self, slot: int, owner: SlotOwner, *, reclaim: bool) -> bool:
+        file = self._file(slot)
+        if file.exists():
+            if not (reclaim and self._is_stale(file)):
+                return False
+            file.unlink(missing_ok=True)
+        draft = self._folder / f".{owner.node_tag}-{owner.holder}-{slot}"
+        try:
+            draft.write_text(json.dumps(asdict(owner)))
+        except FileNotFoundError:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps(asdict(owner)))
+        try:
+            os.link(draft, file)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        return True
+
+    def _is_stale(self, file: Path) -> bool:
+        owner = _read(file)
+        if owner is None:
+            return True
+        return not self._in_use(owner.interface) and not is_alive(ProcessRef(owner.pid, owner.start_ticks))
+
+    def _all(self) -> Iterator[tuple[int, SlotOwner]]:
+        with contextlib.suppress(FileNotFoundError):
+            for file in self._folder.iterdir():
+                owner = _read(file) if file.name.isdigit() else None
+                if owner is not None:
+                    yield int(file.name), owner
+
+    def _file(self, slot: int) -> Path:
+        return self._folder / f"{slot:05d}"
+
+
+def _read(file: Path) -> SlotOwner | None:
+    try:
+        return SlotOwner(**json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
