@@ -21,12 +21,12 @@ class StartAgent(WireModel):
 
     prompt: StrictStr | None = None
     model: StrictStr | None = None
-    system_prompt: StrictStr | None = Field(None, alias="systemPrompt")
-    allowed_tools: list[StrictStr] | None = Field(None, alias="allowedTools")
-    permission_mode: StrictStr | None = Field(None, alias="permissionMode")
-    max_turns: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = Field(None, alias="maxTurns")
+    system_prompt: StrictStr | None = None
+    allowed_tools: list[StrictStr] | None = None
+    permission_mode: StrictStr | None = None
+    max_turns: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = None
     cwd: StrictStr | None = None
-    mcp_servers: dict[StrictStr, McpServer] | None = Field(None, alias="mcpServers")
+    mcp_servers: dict[StrictStr, McpServer] | None = None
     resume: StrictStr | None = None
 
     def configuration(self) -> dict[str, Any]:
@@ -35,11 +35,11 @@ class StartAgent(WireModel):
 
 
 class AgentView(WireModel):
-    session_id: str = Field(alias="sessionID")
-    sandbox_id: str = Field(alias="sandboxID")
+    session_id: str
+    sandbox_id: str
     running: bool
-    started_at: datetime = Field(alias="startedAt")
-    claude_session_id: str | None = Field(None, alias="claudeSessionId")
+    started_at: datetime
+    claude_session_id: str | None = None
 
 
 class Prompt(WireModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import Field, StrictStr
+from pydantic import ConfigDict, Field, StrictStr
 
 from opencomputer.wire.model import WireModel
 
@@ -18,9 +18,9 @@ class ApiKeyView(WireModel):
     id: str
     name: str
     prefix: str
-    created_at: datetime = Field(alias="createdAt")
-    last_used_at: datetime | None = Field(None, alias="lastUsedAt")
-    revoked_at: datetime | None = Field(None, alias="revokedAt")
+    created_at: datetime
+    last_used_at: datetime | None = None
+    revoked_at: datetime | None = None
 
 
 class NewApiKeyView(ApiKeyView):
@@ -31,6 +31,8 @@ class NewApiKeyView(ApiKeyView):
 
 class WhoAmI(WireModel):
     """Names in snake case here: the contract's own exception (section 1.9)."""
+
+    model_config = ConfigDict(alias_generator=None)
 
     org_id: str
     org_name: str

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from opencomputer.wire.model import WireModel
 
 
 class FileEntryView(WireModel):
     name: str
-    is_directory: bool = Field(alias="isDir")
+    is_directory: bool
     size: int
     path: str

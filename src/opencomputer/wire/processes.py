@@ -28,13 +28,13 @@ class RunCommand(Command):
 
 class StartSession(Command):
     timeout: Seconds | None = None
-    max_run_after_disconnect: Seconds | None = Field(None, alias="maxRunAfterDisconnect")
+    max_run_after_disconnect: Seconds | None = None
 
 
 class CommandResult(WireModel):
     """How a one-shot command ended. The optional fields appear only when they say something."""
 
-    exit_code: int = Field(alias="exitCode")
+    exit_code: int
     stdout: str
     stderr: str
     signal: str | None = None
@@ -43,14 +43,14 @@ class CommandResult(WireModel):
 
 
 class CommandAccepted(WireModel):
-    exec_id: str = Field(alias="execId")
+    exec_id: str
     running: bool = True
-    started_at: datetime = Field(alias="startedAt")
+    started_at: datetime
 
 
 class CommandProgress(WireModel):
     running: bool
-    exit_code: int | None = Field(None, alias="exitCode")
+    exit_code: int | None = None
     stdout: str
     stderr: str
     error: str | None = None
@@ -60,14 +60,14 @@ class CommandProgress(WireModel):
 
 
 class SessionView(WireModel):
-    session_id: str = Field(alias="sessionID")
-    sandbox_id: str = Field(alias="sandboxID")
+    session_id: str
+    sandbox_id: str
     command: str
     args: list[str]
     running: bool
-    exit_code: int | None = Field(None, alias="exitCode")
-    started_at: datetime = Field(alias="startedAt")
-    attached_clients: int = Field(alias="attachedClients")
+    exit_code: int | None = None
+    started_at: datetime
+    attached_clients: int
 
 
 class Signal(WireModel):
@@ -75,16 +75,16 @@ class Signal(WireModel):
 
 
 class CreateTerminal(WireModel):
-    columns: Annotated[StrictInt, Field(ge=0, le=65535)] = Field(0, alias="cols")
+    columns: Annotated[StrictInt, Field(ge=0, le=65535)] = 0
     rows: Annotated[StrictInt, Field(ge=0, le=65535)] = 0
     shell: StrictStr | None = None
 
 
 class ResizeTerminal(WireModel):
-    columns: Annotated[StrictInt, Field(ge=1, le=65535)] = Field(alias="cols")
+    columns: Annotated[StrictInt, Field(ge=1, le=65535)]
     rows: Annotated[StrictInt, Field(ge=1, le=65535)]
 
 
 class TerminalView(WireModel):
-    session_id: str = Field(alias="sessionID")
-    sandbox_id: str = Field(alias="sandboxID")
+    session_id: str
+    sandbox_id: str

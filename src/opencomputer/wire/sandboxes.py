@@ -18,48 +18,48 @@ EnvironmentMap = Annotated[dict[StrictStr, StrictStr], Field(max_length=1000)]
 class CreateSandbox(WireModel):
     """What create accepts. Fields of parts this server does not offer are kept to refuse them clearly."""
 
-    template: StrictStr = Field("base", alias="templateID")
+    template_id: StrictStr = "base"
     timeout: Annotated[StrictInt, Field(le=MAX_SECONDS)] = 0
     envs: EnvironmentMap | None = None
     metadata: EnvironmentMap | None = None
-    memory_mb: StrictInt | None = Field(None, alias="memoryMB")
-    cpu_count: StrictInt | None = Field(None, alias="cpuCount")
-    disk_mb: StrictInt | None = Field(None, alias="diskMB")
+    memory_mb: StrictInt | None = None
+    cpu_count: StrictInt | None = None
+    disk_mb: StrictInt | None = None
     alias: StrictStr | None = None
-    network_enabled: StrictBool = Field(True, alias="networkEnabled")
+    network_enabled: StrictBool = True
     burst: StrictBool | None = None
-    sandbox_family: StrictStr | None = Field(None, alias="sandboxFamily")
+    sandbox_family: StrictStr | None = None
     image: Any = None
     snapshot: Any = None
-    secret_store: Any = Field(None, alias="secretStore")
-    preview_auth: Any = Field(None, alias="previewAuth")
+    secret_store: Any = None
+    preview_auth: Any = None
     webhooks: Any = None
 
 
 class SandboxView(WireModel):
     """A sandbox as create, get and list show it."""
 
-    sandbox_id: str = Field(alias="sandboxID")
+    sandbox_id: str
     status: str
-    template_id: str = Field(alias="templateID")
+    template_id: str
     template: str
-    connect_url: str | None = Field(None, alias="connectURL")
+    connect_url: str | None = None
     token: str | None = None
-    sandbox_domain: str = Field(alias="sandboxDomain")
+    sandbox_domain: str
     region: str
-    cpu_count: int = Field(alias="cpuCount")
-    memory_mb: int = Field(alias="memoryMB")
-    disk_mb: int = Field(alias="diskMB")
+    cpu_count: int
+    memory_mb: int
+    disk_mb: int
     timeout: int
     metadata: dict[str, str]
     tags: dict[str, str] = Field(default_factory=dict)
-    tags_last_updated_at: datetime | None = Field(None, alias="tagsLastUpdatedAt")
+    tags_last_updated_at: datetime | None = None
     alias: str | None = None
-    network_enabled: bool = Field(True, alias="networkEnabled")
-    created_at: datetime = Field(alias="createdAt")
-    started_at: datetime | None = Field(None, alias="startedAt")
-    stopped_at: datetime | None = Field(None, alias="stoppedAt")
-    stop_reason: str | None = Field(None, alias="stopReason")
+    network_enabled: bool = True
+    created_at: datetime
+    started_at: datetime | None = None
+    stopped_at: datetime | None = None
+    stop_reason: str | None = None
 
 
 class SetTimeout(WireModel):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from opencomputer.wire.model import WireModel
 
 
 class TemplateView(WireModel):
-    template_id: str = Field(alias="templateID")
+    template_id: str
     name: str
     tag: str = "latest"
     status: str = "ready"

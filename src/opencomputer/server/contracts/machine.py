@@ -137,6 +137,11 @@ class Machine(Protocol):
     def files(self) -> Files: ...
 
     @property
+    def address(self) -> str:
+        """Its network address, by which the metadata service knows who asks."""
+        ...
+
+    @property
     def lost(self) -> bool:
         """The machine has ended. It still has to be stopped, to remove what it used on the host."""
         ...

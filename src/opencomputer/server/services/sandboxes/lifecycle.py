@@ -243,5 +243,5 @@ class Lifecycle:
     async def detach(self) -> None:
         """Let go of every machine without ending it: the next process adopts them."""
         for live in self._live:
-            self._live.remove(live.id)
+            self._live.remove(live.id, moved=True)
             await live.machine.detach()

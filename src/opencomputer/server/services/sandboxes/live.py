@@ -13,11 +13,16 @@ from opencomputer.wire.ids import OrgId, SandboxId
 
 @dataclass(eq=False)
 class LiveSandbox:
-    """A running sandbox and its machine. `ended` is set once it no longer serves requests."""
+    """A running sandbox and its machine.
+
+    `ended` is set once this process no longer serves it; `moved` then tells that the sandbox itself goes on
+    (the server restarts), so that clients come back.
+    """
 
     sandbox: Sandbox
     machine: Machine
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    moved: bool = False
 
     @property
     def id(self) -> SandboxId:
@@ -43,9 +48,14 @@ class LiveSandboxes:
         live = self._by_id.get(sandbox_id)
         return live if live is not None and live.sandbox.org_id == org_id else None
 
-    def remove(self, sandbox_id: SandboxId) -> LiveSandbox | None:
+    def by_address(self, address: str) -> LiveSandbox | None:
+        """Whose machine has this network address."""
+        return next((live for live in self._by_id.values() if live.machine.address == address), None)
+
+    def remove(self, sandbox_id: SandboxId, *, moved: bool = False) -> LiveSandbox | None:
         """Take a sandbox out and tell everybody who streams from it. None: somebody else already has."""
         live = self._by_id.pop(sandbox_id, None)
         if live is not None:
+            live.moved = moved
             live.ended.set()
         return live

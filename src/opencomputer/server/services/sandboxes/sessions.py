@@ -18,6 +18,7 @@ from opencomputer.server.services.sandboxes.commands import CommandRequest
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.wire.ids import ProcessId
 
+SessionAttachment = Attachment
 DEFAULT_SIZE = TerminalSize(80, 24)
 SIGKILL = 9
 _TERMINAL_LINGER_SECONDS = 24 * 3600.0

@@ -1,0 +1,59 @@
+"""One log line and one id per request. Query strings are not logged: they may carry credentials."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+from prometheus_client import CollectorRegistry, Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_log = structlog.get_logger(__name__)
+
+
+class AccessLog:
+    """Plain ASGI, so that bodies stream through untouched."""
+
+    def __init__(self, app: ASGIApp, registry: CollectorRegistry) -> None:
+        self._app = app
+        self._seconds = Histogram(
+            "opencomputer_request_seconds",
+            "Time to the end of the answer",
+            ["method", "route", "status"],
+            registry=registry,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = uuid.uuid4().hex
+        began = time.perf_counter()
+        status = 500
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            self._record(scope, request_id, status, time.perf_counter() - began)
+
+    def _record(self, scope: MutableMapping[str, Any], request_id: str, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "unmatched")
+        self._seconds.labels(scope["method"], route, str(status)).observe(seconds)
+        _log.info(
+            "request",
+            method=scope["method"],
+            path=scope["path"],
+            status=status,
+            milliseconds=round(seconds * 1000, 1),
+            request_id=request_id,
+        )

@@ -1,0 +1,88 @@
+"""All routes and middleware, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from fastapi import APIRouter, FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from opencomputer.server.http import health
+from opencomputer.server.http.access_log import AccessLog
+from opencomputer.server.http.errors import install_error_handlers
+from opencomputer.server.http.sandbox_api import (
+    agents,
+    api_keys,
+    exec,
+    exec_socket,
+    files,
+    sandboxes,
+    templates,
+    terminal_socket,
+    terminals,
+    unsupported,
+)
+from opencomputer.server.services.facade import Services
+
+Lifespan = Callable[[], AbstractAsyncContextManager[None]]
+
+_DATA_PLANE = (
+    sandboxes.data_plane,
+    exec.router,
+    exec_socket.router,
+    terminals.router,
+    terminal_socket.router,
+    agents.router,
+    files.router,
+)
+# Fixed segments are matched before parameters: routers with fixed ones stand first.
+_CONTROL = (api_keys.router, templates.router, unsupported.router, sandboxes.control)
+
+
+def create_app(services: Services, lifespan: Lifespan | None = None) -> FastAPI:
+    """The public application. `lifespan` is entered before the first request and left after the last."""
+
+    @asynccontextmanager
+    async def run(app: FastAPI) -> AsyncGenerator[None]:
+        if lifespan is None:
+            app.state.ready = True
+            yield
+            return
+        async with lifespan():
+            app.state.ready = True
+            yield
+            app.state.ready = False
+
+    app = FastAPI(
+        title="OpenComputer",
+        lifespan=run,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+    )
+    app.state.services = services
+    app.state.ready = False
+    app.state.metrics = health.make_registry(services)
+    install_error_handlers(app)
+    app.include_router(health.router)
+    app.include_router(_joined(*_DATA_PLANE, *_CONTROL), prefix="/api")
+    # Clients that talk to `connectURL` leave the prefix out.
+    app.include_router(_joined(*_DATA_PLANE), include_in_schema=False)
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=["*"],
+        allow_methods=["*"],
+        allow_headers=["*"],
+        expose_headers=["X-Request-Id", "Retry-After", "X-Next-Cursor"],
+    )
+    app.add_middleware(AccessLog, registry=app.state.metrics)
+    return app
+
+
+def _joined(*routers: APIRouter) -> APIRouter:
+    joined = APIRouter(redirect_slashes=False)
+    for router in routers:
+        joined.include_router(router)
+    return joined

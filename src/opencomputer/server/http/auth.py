@@ -1,0 +1,66 @@
+"""Where a credential may stand in a request, and what each route demands of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.requests import HTTPConnection
+
+from opencomputer.server.domain.access import Caller, KeyCaller, check_data_plane
+from opencomputer.server.domain.errors import Forbidden
+from opencomputer.server.services.facade import Services
+from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.wire.ids import SandboxId
+
+
+def services_of(connection: HTTPConnection) -> Services:
+    """The bundle the application was made with."""
+    return connection.app.state.services
+
+
+def credential_of(connection: HTTPConnection) -> str | None:
+    """The first credential that is present decides; a wrong one is never passed over for another."""
+    headers, query = connection.headers, connection.query_params
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    return (
+        headers.get("x-api-key")
+        or (bearer.strip() if scheme.lower() == "bearer" else None)
+        or query.get("api_key")
+        or query.get("token")
+        or None
+    )
+
+
+async def caller_of(connection: HTTPConnection) -> Caller:
+    return await services_of(connection).access.authenticate(credential_of(connection))
+
+
+async def _require_key(request: Request) -> KeyCaller:
+    caller = await caller_of(request)
+    if not isinstance(caller, KeyCaller):
+        raise Forbidden("a sandbox token does not permit this; use an API key")
+    return caller
+
+
+async def live_sandbox(connection: HTTPConnection, caller: Caller) -> LiveSandbox:
+    """The running sandbox of the path, for a caller that may use its data plane."""
+    sandbox_id = SandboxId(connection.path_params["sandbox_id"])
+    check_data_plane(caller, sandbox_id)
+    return await services_of(connection).lifecycle.live(caller.org_id, sandbox_id)
+
+
+async def _require_live(request: Request) -> LiveSandbox:
+    return await live_sandbox(request, await caller_of(request))
+
+
+async def _require_data_plane(request: Request) -> Caller:
+    caller = await caller_of(request)
+    check_data_plane(caller, SandboxId(request.path_params["sandbox_id"]))
+    return caller
+
+
+ServicesOf = Annotated[Services, Depends(services_of)]
+Key = Annotated[KeyCaller, Depends(_require_key)]
+Live = Annotated[LiveSandbox, Depends(_require_live)]
+DataPlane = Annotated[Caller, Depends(_require_data_plane)]

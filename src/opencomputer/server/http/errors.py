@@ -1,0 +1,86 @@
+"""The one table from errors to answers, in the contract's shape (sandbox-wire.md section 1.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+
+from opencomputer.server.domain import errors
+
+_log = structlog.get_logger(__name__)
+
+STATUS: Mapping[type[errors.OpenComputerError], int] = {
+    errors.OpenComputerError: 500,
+    errors.InvalidInput: 400,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.Gone: 410,
+    errors.Conflict: 409,
+    errors.ConcurrencyLimit: 429,
+    errors.NoCapacity: 503,
+    errors.NotReady: 503,
+    errors.NotSupported: 501,
+    errors.StartFailed: 500,
+    errors.MachineLost: 410,
+    errors.SnapshotRefused: 409,
+    errors.GuestFault: 502,
+    errors.DiskFull: 507,
+}
+
+
+def status_of(error: errors.OpenComputerError) -> int:
+    """The status of the nearest class in the table."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def render_error(error: errors.OpenComputerError) -> JSONResponse:
+    body: dict[str, Any] = {"error": error.message, "code": error.code, **error.details}
+    if error.retryable:
+        body["retryable"] = True
+    headers: dict[str, str] = {}
+    if error.retry_after_seconds is not None:
+        headers["Retry-After"] = str(error.retry_after_seconds)
+    return JSONResponse(body, status_of(error), headers)
+
+
+async def _known(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, errors.OpenComputerError)
+    status = status_of(error)
+    if status >= 500 and status not in (501, 503, 507):
+        _log.error("request failed", code=error.code, exc_info=error)
+    return render_error(error)
+
+
+async def _from_framework(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    texts = {404: "there is no such route", 405: "this method is not allowed here"}
+    codes = {404: "not_found", 405: "method_not_allowed"}
+    body = {
+        "error": texts.get(error.status_code, str(error.detail)),
+        "code": codes.get(error.status_code, "invalid_request"),
+    }
+    return JSONResponse(body, error.status_code, dict(error.headers or {}))
+
+
+async def _gone_away(_request: Request, _error: Exception) -> Response:
+    # Nobody reads this answer; 499 is what access logs know as "the client closed the request".
+    return Response(status_code=499)
+
+
+async def _unexpected(_request: Request, error: Exception) -> Response:
+    _log.error("unexpected error", exc_info=error)
+    return render_error(errors.OpenComputerError())
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(errors.OpenComputerError, _known)
+    app.add_exception_handler(HTTPException, _from_framework)
+    app.add_exception_handler(ClientDisconnect, _gone_away)
+    app.add_exception_handler(Exception, _unexpected)

@@ -1,0 +1,128 @@
+"""The metadata service at 169.254.169.254: what a machine may know of itself, and its way to a model.
+
+The caller is recognised by its network address, which the firewall does not let it forge. There is no
+credential, no host name, nothing about anybody else (behaviour section 25).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from opencomputer.server.domain.errors import NotFound, NotSupported, OpenComputerError
+from opencomputer.server.http.errors import render_error
+from opencomputer.server.services.facade import Services
+from opencomputer.server.services.sandboxes.gateway import ModelCall
+from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.server.services.sandboxes.usage import UsageReader
+
+_ENDPOINTS = ("/v1/status", "/v1/limits", "/v1/metadata")
+
+
+def create_metadata_app(services: Services) -> Starlette:
+    handlers = _Handlers(services)
+    routes = [
+        Route("/", handlers.index),
+        Route("/v1/status", handlers.status),
+        Route("/v1/limits", handlers.limits),
+        Route("/v1/metadata", handlers.metadata),
+        Route("/v1/scale", handlers.scale, methods=["POST"]),
+        Route("/v1/model/anthropic/{path:path}", handlers.model, methods=["GET", "POST"]),
+    ]
+    return Starlette(
+        routes=routes, exception_handlers={OpenComputerError: _error, HTTPException: _http_error}
+    )
+
+
+async def _error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, OpenComputerError)
+    return render_error(error)
+
+
+async def _http_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": str(error.detail)}, error.status_code, dict(error.headers or {}))
+
+
+class _Handlers:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._usage = UsageReader(services.clock)
+
+    def _caller(self, request: Request) -> LiveSandbox:
+        live = self._services.live.by_address(request.client.host) if request.client else None
+        if live is None:
+            raise NotFound("no sandbox has this address")
+        return live
+
+    async def index(self, request: Request) -> Response:
+        self._caller(request)
+        return JSONResponse({"endpoints": list(_ENDPOINTS)})
+
+    async def status(self, request: Request) -> Response:
+        live = self._caller(request)
+        started = live.sandbox.started_at or live.sandbox.created_at
+        uptime = (self._services.clock.now() - started).total_seconds()
+        return JSONResponse({"sandboxId": live.id, "uptime": int(uptime)})
+
+    async def metadata(self, request: Request) -> Response:
+        live = self._caller(request)
+        return JSONResponse({"region": self._services.presentation.region, "template": live.sandbox.template})
+
+    async def limits(self, request: Request) -> Response:
+        live = self._caller(request)
+        reading = await self._usage.read(live)
+        body: dict[str, Any] = {
+            "cpuPercent": reading.cpu_percent,
+            "cpuLimitPercent": 100 * live.sandbox.shape.cpu_count,
+            "memUsage": reading.usage.memory_bytes,
+            "memLimit": live.sandbox.shape.memory_mb << 20,
+            "pids": reading.usage.pids,
+            "netInput": reading.usage.network_in_bytes,
+            "netOutput": reading.usage.network_out_bytes,
+        }
+        return JSONResponse(body)
+
+    async def scale(self, request: Request) -> Response:
+        self._caller(request)
+        raise NotSupported("scaling: not supported by this server yet")
+
+    async def model(self, request: Request) -> Response:
+        self._caller(request)
+        call = ModelCall(
+            method=request.method,
+            path=f"/{request.path_params['path']}",
+            query=request.url.query,
+            headers=list(request.headers.items()),
+            body=request.stream(),
+        )
+        async with AsyncExitStack() as stack:
+            answer = await stack.enter_async_context(self._services.gateway.answer(call))
+            return _Relay(answer.status, list(answer.headers), answer.chunks, stack.pop_all())
+
+
+class _Relay(StreamingResponse):
+    """A provider's answer, piece by piece as it comes."""
+
+    def __init__(
+        self,
+        status: int,
+        headers: list[tuple[str, str]],
+        chunks: AsyncIterator[bytes],
+        resources: AsyncExitStack,
+    ) -> None:
+        super().__init__(chunks, status)
+        self.raw_headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
+        self._resources = resources
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._resources:
+            await super().__call__(scope, receive, send)

@@ -1,0 +1,157 @@
+"""Domain objects as the contract shows them. One small function each."""
+
+from __future__ import annotations
+
+import signal as signals
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import Request
+
+from opencomputer.server.domain.access import ApiKey
+from opencomputer.server.domain.machine import ExitStatus, FileEntry, ProcessRecord
+from opencomputer.server.domain.sandbox import Sandbox, SandboxState
+from opencomputer.server.services.facade import Services
+from opencomputer.server.services.sandboxes.agents import CLAUDE_SESSION_LABEL
+from opencomputer.server.services.sandboxes.commands import Progress
+from opencomputer.wire.agents import AgentView
+from opencomputer.wire.api_keys import ApiKeyView
+from opencomputer.wire.files import FileEntryView
+from opencomputer.wire.ids import SandboxId
+from opencomputer.wire.processes import CommandProgress, CommandResult, SessionView
+from opencomputer.wire.sandboxes import SandboxView
+
+UNKNOWN_EXIT_CODE = -1
+
+
+def public_origin(request: Request, services: Services) -> str:
+    """Scheme and host under which clients reach this server."""
+    if services.presentation.public_url:
+        return services.presentation.public_url.rstrip("/")
+    scheme = request.headers.get("x-forwarded-proto", request.url.scheme)
+    host = request.headers.get("x-forwarded-host") or request.headers.get("host") or request.url.netloc
+    return f"{scheme}://{host}"
+
+
+def sandbox(request: Request, services: Services, row: Sandbox) -> SandboxView:
+    running = row.state is SandboxState.RUNNING
+    return SandboxView(
+        sandbox_id=row.id,
+        status=row.state,
+        template_id=row.template,
+        template=row.template,
+        connect_url=f"{public_origin(request, services)}/api" if running else None,
+        token=services.access.sandbox_token(row.org_id, row.id) if running else None,
+        sandbox_domain=services.presentation.sandbox_domain,
+        region=services.presentation.region,
+        cpu_count=row.shape.cpu_count,
+        memory_mb=row.shape.memory_mb,
+        disk_mb=row.shape.disk_mb,
+        timeout=row.timeout_seconds,
+        metadata=dict(row.metadata),
+        alias=row.alias,
+        network_enabled=row.network_enabled,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        stopped_at=row.stopped_at,
+        stop_reason=row.stop_reason,
+    )
+
+
+def exit_code(status: ExitStatus) -> int:
+    return UNKNOWN_EXIT_CODE if status.code is None else status.code
+
+
+def signal_name(status: ExitStatus) -> str | None:
+    if status.signal is None:
+        return None
+    try:
+        return signals.Signals(status.signal).name
+    except ValueError:
+        return f"signal {status.signal}"
+
+
+def _texts(progress: Progress, timeout_seconds: int | None) -> dict[str, Any]:
+    stdout = progress.stdout.value().decode(errors="replace")
+    stderr = progress.stderr.value().decode(errors="replace")
+    if progress.exit is not None and progress.exit.reason == "timeout":
+        limit = f" after {timeout_seconds} seconds" if timeout_seconds else ""
+        stderr += f"{_line_break(stderr)}the process timed out{limit}\n"
+    if progress.exit is not None and progress.exit.error is not None and not stderr:
+        stderr = f"{progress.exit.error}\n"
+    return {"stdout": stdout, "stderr": stderr, "truncated": progress.truncated or None}
+
+
+def _line_break(text: str) -> str:
+    return "\n" if text and not text.endswith("\n") else ""
+
+
+def command_result(progress: Progress, timeout_seconds: int | None = None) -> CommandResult:
+    """A command that has ended."""
+    status = progress.exit or ExitStatus(None)
+    return CommandResult(
+        exit_code=exit_code(status),
+        signal=signal_name(status),
+        reason=status.reason,
+        **_texts(progress, timeout_seconds),
+    )
+
+
+def command_failure(reason: str) -> CommandResult:
+    """A command of which no exit code is known."""
+    return CommandResult(exit_code=UNKNOWN_EXIT_CODE, stdout="", stderr=f"{reason}\n")
+
+
+def command_progress(progress: Progress) -> CommandProgress:
+    status = progress.exit
+    return CommandProgress(
+        running=status is None,
+        exit_code=None if status is None else exit_code(status),
+        signal=None if status is None else signal_name(status),
+        reason=None if status is None else status.reason,
+        **_texts(progress, None),
+    )
+
+
+def session(sandbox_id: SandboxId, record: ProcessRecord) -> SessionView:
+    return SessionView(
+        session_id=record.id,
+        sandbox_id=sandbox_id,
+        command=record.argv[0] if record.argv else "",
+        args=list(record.argv[1:]),
+        running=record.exit is None,
+        exit_code=None if record.exit is None else exit_code(record.exit),
+        started_at=moment(record.started_at),
+        attached_clients=record.attached,
+    )
+
+
+def agent(sandbox_id: SandboxId, record: ProcessRecord) -> AgentView:
+    return AgentView(
+        session_id=record.id,
+        sandbox_id=sandbox_id,
+        running=record.exit is None,
+        started_at=moment(record.started_at),
+        claude_session_id=record.labels.get(CLAUDE_SESSION_LABEL),
+    )
+
+
+def file_entry(entry: FileEntry) -> FileEntryView:
+    return FileEntryView(
+        name=entry.name, is_directory=entry.is_directory, size=entry.size_bytes, path=entry.path
+    )
+
+
+def api_key(key: ApiKey) -> ApiKeyView:
+    return ApiKeyView(
+        id=key.id,
+        name=key.name,
+        prefix=key.prefix,
+        created_at=key.created_at,
+        last_used_at=key.last_used_at,
+        revoked_at=key.revoked_at,
+    )
+
+
+def moment(unix_seconds: float) -> datetime:
+    return datetime.fromtimestamp(unix_seconds, UTC)

@@ -1,0 +1,64 @@
+"""The rest of the contract, answered honestly: 501 `not_supported`, for callers that are who they say."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+
+from opencomputer.server.domain.errors import NotSupported
+from opencomputer.server.http.auth import caller_of
+
+router = APIRouter()
+
+_SANDBOX = "/sandboxes/{sandbox_id}"
+_PARTS: dict[str, tuple[str, ...]] = {
+    "checkpoints": (
+        "/sandboxes/from-checkpoint/{checkpoint_id}",
+        "/sandboxes/checkpoints/{checkpoint_id}/{rest:path}",
+        f"{_SANDBOX}/checkpoints",
+        f"{_SANDBOX}/checkpoints/{{rest:path}}",
+        f"{_SANDBOX}/fork",
+        f"{_SANDBOX}/diff",
+    ),
+    "hibernation": (f"{_SANDBOX}/hibernate", f"{_SANDBOX}/wake"),
+    "reboot": (f"{_SANDBOX}/reboot", f"{_SANDBOX}/power-cycle"),
+    "scaling": (
+        f"{_SANDBOX}/scale",
+        f"{_SANDBOX}/autoscale",
+        f"{_SANDBOX}/scaling-lock",
+        f"{_SANDBOX}/limits",
+        f"{_SANDBOX}/migrate",
+    ),
+    "tags": ("/tags", f"{_SANDBOX}/tags"),
+    "preview URLs": (f"{_SANDBOX}/preview", f"{_SANDBOX}/preview/{{rest:path}}"),
+    "signed URLs": (
+        f"{_SANDBOX}/files/download-url",
+        f"{_SANDBOX}/files/upload-url",
+        f"{_SANDBOX}/files/download",
+        f"{_SANDBOX}/files/upload",
+    ),
+    "mounts": (f"{_SANDBOX}/mounts",),
+    "logs": (f"{_SANDBOX}/logs",),
+    "egress rules": (f"{_SANDBOX}/allowed-hosts", f"{_SANDBOX}/audit"),
+    "usage": ("/usage", f"{_SANDBOX}/usage"),
+    "snapshots": ("/snapshots", "/snapshots/{rest:path}"),
+    "images": ("/images", "/images/{rest:path}"),
+    "secret stores": ("/secret-stores", "/secret-stores/{rest:path}"),
+    "webhooks": ("/webhooks", "/webhooks/{rest:path}"),
+    "reserved capacity": ("/capacity", "/capacity/{rest:path}"),
+    "identity tokens": ("/auth/token",),
+    "operator views": ("/workers", "/sessions"),
+}
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+def _refuse(part: str) -> None:
+    async def refuse(request: Request) -> None:
+        await caller_of(request)
+        raise NotSupported(f"{part}: not supported by this server yet")
+
+    for path in _PARTS[part]:
+        router.add_api_route(path, refuse, methods=_METHODS, include_in_schema=False)
+
+
+for _part in _PARTS:
+    _refuse(_part)

@@ -1,0 +1,41 @@
+"""Everything `http` may call, in one frozen bundle that the composition root fills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.templates import TemplateCatalogue
+from opencomputer.server.services.access import Access
+from opencomputer.server.services.sandboxes.agents import Agents
+from opencomputer.server.services.sandboxes.commands import Commands
+from opencomputer.server.services.sandboxes.gateway import ModelGateway
+from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
+from opencomputer.server.services.sandboxes.live import LiveSandboxes
+from opencomputer.server.services.sandboxes.pool import Pool
+from opencomputer.server.services.sandboxes.sessions import Sessions
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """How this server shows itself. `public_url` None: as the caller addressed it."""
+
+    public_url: str | None
+    sandbox_domain: str
+    region: str
+    disk_cap_mb: int
+
+
+@dataclass(frozen=True)
+class Services:
+    access: Access
+    lifecycle: Lifecycle
+    live: LiveSandboxes
+    pool: Pool
+    commands: Commands
+    sessions: Sessions
+    agents: Agents
+    templates: TemplateCatalogue
+    gateway: ModelGateway
+    clock: Clock
+    presentation: Presentation
