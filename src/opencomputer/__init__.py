@@ -1,0 +1,127 @@
+"""OpenComputer's Python SDK: isolated Linux machines for AI agents and untrusted programs.
+
+Everything public is importable from here. Names are loaded at first use, so that importing the package is
+cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opencomputer.sdk.agent import Agent, AgentSessionInfo
+    from opencomputer.sdk.agent_events import AgentEvent
+    from opencomputer.sdk.agent_session import AgentSession
+    from opencomputer.sdk.errors import (
+        AuthError,
+        ConflictError,
+        ExecFailedError,
+        ExecTimeoutError,
+        NotFoundError,
+        NotSupportedError,
+        OpenComputerError,
+        PlanLimitError,
+        RateLimitError,
+        SandboxStoppedError,
+        ShellBusyError,
+        ShellClosedError,
+        UnavailableError,
+        UnexpectedAnswerError,
+        ValidationError,
+    )
+    from opencomputer.sdk.exec import Exec
+    from opencomputer.sdk.exec_session import ExecSession
+    from opencomputer.sdk.files import EntryInfo, Filesystem
+    from opencomputer.sdk.process_result import ExecSessionInfo, ProcessResult
+    from opencomputer.sdk.pty import LinkLostError, Pty, PtySession
+    from opencomputer.sdk.sandbox import Sandbox, SandboxRequest
+    from opencomputer.sdk.shell import Shell
+
+    __version__: str
+
+_MODULE_OF = {
+    "Agent": "agent",
+    "AgentEvent": "agent_events",
+    "AgentSession": "agent_session",
+    "AgentSessionInfo": "agent",
+    "AuthError": "errors",
+    "ConflictError": "errors",
+    "EntryInfo": "files",
+    "Exec": "exec",
+    "ExecFailedError": "errors",
+    "ExecSession": "exec_session",
+    "ExecSessionInfo": "process_result",
+    "ExecTimeoutError": "errors",
+    "Filesystem": "files",
+    "LinkLostError": "pty",
+    "NotFoundError": "errors",
+    "NotSupportedError": "errors",
+    "OpenComputerError": "errors",
+    "PlanLimitError": "errors",
+    "ProcessResult": "process_result",
+    "Pty": "pty",
+    "PtySession": "pty",
+    "RateLimitError": "errors",
+    "Sandbox": "sandbox",
+    "SandboxRequest": "sandbox",
+    "SandboxStoppedError": "errors",
+    "Shell": "shell",
+    "ShellBusyError": "errors",
+    "ShellClosedError": "errors",
+    "UnavailableError": "errors",
+    "UnexpectedAnswerError": "errors",
+    "ValidationError": "errors",
+}
+
+__all__ = [
+    "Agent",
+    "AgentEvent",
+    "AgentSession",
+    "AgentSessionInfo",
+    "AuthError",
+    "ConflictError",
+    "EntryInfo",
+    "Exec",
+    "ExecFailedError",
+    "ExecSession",
+    "ExecSessionInfo",
+    "ExecTimeoutError",
+    "Filesystem",
+    "LinkLostError",
+    "NotFoundError",
+    "NotSupportedError",
+    "OpenComputerError",
+    "PlanLimitError",
+    "ProcessResult",
+    "Pty",
+    "PtySession",
+    "RateLimitError",
+    "Sandbox",
+    "SandboxRequest",
+    "SandboxStoppedError",
+    "Shell",
+    "ShellBusyError",
+    "ShellClosedError",
+    "UnavailableError",
+    "UnexpectedAnswerError",
+    "ValidationError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from opencomputer.sdk.version import installed_version
+
+        return installed_version()
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"opencomputer.sdk.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

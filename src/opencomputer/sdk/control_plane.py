@@ -1,0 +1,164 @@
+"""The HTTP connection to a server: credentials, limits, repeats and errors in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import httpx
+
+from opencomputer.sdk.answers import parsed
+from opencomputer.sdk.endpoint import Endpoint, is_loopback, is_plain
+from opencomputer.sdk.errors import error_from, retry_after_seconds
+from opencomputer.sdk.version import installed_version
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+_REPEAT_DELAY_SECONDS = 0.25
+_LONGEST_RETRY_AFTER_SECONDS = 30.0
+_TOO_MANY_REQUESTS = 429
+_REPEATED_STATUSES = frozenset({502, 503, 504})
+
+Body = bytes | AsyncIterator[bytes]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request. `repeatable` says that sending it twice does no more than sending it once."""
+
+    method: str
+    path: str
+    repeatable: bool = False
+    json: object | None = None
+    content: Body | None = None
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS
+
+
+def get(path: str, params: Mapping[str, str] | None = None) -> Call:
+    """A request that only reads."""
+    return Call("GET", path, repeatable=True, params=params or {})
+
+
+def post_once(path: str, json: object) -> Call:
+    """A POST with its own idempotency key: repeated on a network fault, carried out once."""
+    return Call("POST", path, repeatable=True, json=json, headers={"Idempotency-Key": secrets.token_hex(16)})
+
+
+class ControlPlane:
+    """Sends calls to one server with one key. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        headers = {"x-oc-sdk-version": installed_version()}
+        if endpoint.api_key:
+            headers["X-API-Key"] = endpoint.api_key
+        self.endpoint = endpoint
+        self._sleep = sleep
+        self._client = httpx.AsyncClient(
+            base_url=endpoint.base,
+            headers=headers,
+            transport=transport,
+            verify=_tls(endpoint.base),
+            trust_env=not is_loopback(endpoint.base),
+        )
+
+    async def send(self, call: Call) -> httpx.Response:
+        """Return the successful answer, read in full.
+
+        Raises an `OpenComputerError` for an error status, an `httpx.TransportError` when no answer came. A
+        repeatable call that meets a network fault or a passing condition of the server is sent once more.
+        """
+        delay = await self._first_attempt(call)
+        if isinstance(delay, httpx.Response):
+            return delay
+        await self._sleep(delay)
+        return _checked(await self._request(call))
+
+    async def json(self, call: Call) -> object:
+        """The JSON of the successful answer."""
+        return parsed(await self.send(call))
+
+    @asynccontextmanager
+    async def stream(self, call: Call) -> AsyncGenerator[httpx.Response]:
+        """The successful answer with its body still to be read; never repeated."""
+        async with self._client.stream(
+            call.method,
+            call.path,
+            params=dict(call.params),
+            headers=dict(call.headers),
+            timeout=httpx.Timeout(DEFAULT_TIMEOUT_SECONDS, read=call.timeout_seconds),
+        ) as response:
+            if not response.is_success:
+                await response.aread()
+                raise error_from(response)
+            yield response
+
+    async def aclose(self) -> None:
+        """Close the connections; may be called again."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> ControlPlane:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _first_attempt(self, call: Call) -> httpx.Response | float:
+        """The answer, or after how many seconds to send the call again."""
+        try:
+            response = await self._request(call)
+        except httpx.TransportError:
+            if call.repeatable:
+                return _REPEAT_DELAY_SECONDS
+            raise
+        delay = repeat_delay(response) if call.repeatable else None
+        return _checked(response) if delay is None else delay
+
+    async def _request(self, call: Call) -> httpx.Response:
+        return await self._client.request(
+            call.method,
+            call.path,
+            params=dict(call.params),
+            headers=dict(call.headers),
+            json=call.json,
+            content=call.content,
+            timeout=httpx.Timeout(DEFAULT_TIMEOUT_SECONDS, read=call.timeout_seconds),
+        )
+
+
+def repeat_delay(response: httpx.Response) -> float | None:
+    """After how many seconds a repeatable call should be sent again; None when that would not help."""
+    asked = retry_after_seconds(response.headers)
+    if asked is not None and asked > _LONGEST_RETRY_AFTER_SECONDS:
+        return None
+    if response.status_code in _REPEATED_STATUSES:
+        return _REPEAT_DELAY_SECONDS if asked is None else asked
+    return asked if response.status_code == _TOO_MANY_REQUESTS else None
+
+
+def with_timeout(call: Call, seconds: float | None) -> Call:
+    """The same call, waiting this long for an answer; None waits without limit."""
+    return replace(call, timeout_seconds=seconds)
+
+
+def _checked(response: httpx.Response) -> httpx.Response:
+    if response.is_success:
+        return response
+    raise error_from(response)
+
+
+def _tls(base: str) -> ssl.SSLContext | bool:
+    # Loading the machine's certificates costs tens of milliseconds, which a plain address has no use for. The
+    # empty context trusts nobody, so that it could not weaken anything.
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain(base) else True

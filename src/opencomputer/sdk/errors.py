@@ -1,0 +1,158 @@
+"""The errors of this SDK. What a server refuses is an `OpenComputerError`, told apart by code and status.
+
+Failures below HTTP stay what httpx raises (`httpx.TransportError` and its kinds), for sockets as well.
+"""
+
+from __future__ import annotations
+
+import httpx
+
+
+class OpenComputerError(httpx.HTTPStatusError):
+    """The server answered a request with an error.
+
+    `message` is the server's own text, `code` its stable word for the reason ("" when it names none).
+    """
+
+    def __init__(self, message: str, *, response: httpx.Response, code: str = "") -> None:
+        self.message = message
+        self.code = code
+        self.status = response.status_code
+        self.request_id = response.headers.get("x-request-id", "")
+        self.retry_after_seconds = retry_after_seconds(response.headers)
+        request = response.request
+        super().__init__(
+            f"{message} ({response.status_code} for {request.method} {request.url.path})",
+            request=request,
+            response=response,
+        )
+
+
+class ValidationError(OpenComputerError):
+    """The request is not valid."""
+
+
+class AuthError(OpenComputerError):
+    """The API key is missing, unknown or revoked, or does not permit this."""
+
+
+class PlanLimitError(OpenComputerError):
+    """The organisation's plan does not include this."""
+
+
+class NotFoundError(OpenComputerError):
+    """There is no such thing, or it belongs to another organisation."""
+
+
+class ConflictError(OpenComputerError):
+    """The present state does not allow this, or somebody else changes it right now."""
+
+
+class SandboxStoppedError(OpenComputerError):
+    """The sandbox was killed or its machine has ended; it cannot come back."""
+
+
+class RateLimitError(OpenComputerError):
+    """Too many requests or sandboxes; `retry_after_seconds` says when to try again, if the server knows."""
+
+
+class UnavailableError(OpenComputerError):
+    """The server is not ready or has no capacity now; trying again later is right."""
+
+
+class NotSupportedError(OpenComputerError):
+    """This server does not offer that."""
+
+
+class ExecTimeoutError(TimeoutError):
+    """The caller's own deadline passed. The command may go on in the sandbox.
+
+    `exec_id` names the command, or is "" when the server had not answered yet.
+    """
+
+    def __init__(self, exec_id: str, seconds: float) -> None:
+        self.exec_id = exec_id
+        super().__init__(f"the command did not finish within {seconds:g} s; it may still be running")
+
+
+class ExecFailedError(RuntimeError):
+    """The command could not be started at all."""
+
+
+class UnexpectedAnswerError(RuntimeError):
+    """The answer does not have the shape that the API promises: something else than a server is answering."""
+
+
+class ShellBusyError(Exception):
+    """The shell is still running a command; it runs one at a time."""
+
+    def __init__(self) -> None:
+        super().__init__("the shell is already running a command; it runs one at a time")
+
+
+class ShellClosedError(Exception):
+    """The shell has ended. `exit_code` is its exit code, -1 when it was closed or the link to it was lost."""
+
+    def __init__(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+        reason = "" if exit_code < 0 else f": it exited with code {exit_code}"
+        super().__init__(f"the shell is closed{reason}")
+
+
+_BY_CODE: dict[str, type[OpenComputerError]] = {
+    "sandbox_stopped": SandboxStoppedError,
+    "machine_lost": SandboxStoppedError,
+    "not_supported": NotSupportedError,
+    "concurrency_limit": RateLimitError,
+    "no_capacity": UnavailableError,
+    "not_ready": UnavailableError,
+}
+
+_BY_STATUS: dict[int, type[OpenComputerError]] = {
+    400: ValidationError,
+    401: AuthError,
+    402: PlanLimitError,
+    403: AuthError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: SandboxStoppedError,
+    422: ValidationError,
+    429: RateLimitError,
+    501: NotSupportedError,
+    502: UnavailableError,
+    503: UnavailableError,
+    504: UnavailableError,
+}
+
+
+def error_from(response: httpx.Response) -> OpenComputerError:
+    """The error that a response with an error status stands for. Its body must have been read."""
+    message, code = _message_and_code(response)
+    kind = _BY_CODE.get(code) or _BY_STATUS.get(response.status_code) or OpenComputerError
+    return kind(message, response=response, code=code)
+
+
+def retry_after_seconds(headers: httpx.Headers) -> float | None:
+    """The server's `Retry-After` in seconds, or None. Dates, which no server here sends, count as absent."""
+    try:
+        seconds = float(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def _message_and_code(response: httpx.Response) -> tuple[str, str]:
+    fallback = response.text.strip()[:500] or response.reason_phrase or "the server gave no reason"
+    try:
+        body: object = response.json()
+    except ValueError:
+        return fallback, ""
+    match body:
+        case {"error": str(message), "code": str(code)}:
+            return message, code
+        case {"error": {"message": str(message), "code": str(code)}}:
+            return message, code
+        case {"error": str(message)} | {"error": {"message": str(message)}}:
+            return message, ""
+        case _:
+            return fallback, ""

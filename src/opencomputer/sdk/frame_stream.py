@@ -1,0 +1,144 @@
+"""The frames of one attached session, over as many sockets as it takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import httpx
+from websockets.exceptions import ConnectionClosed
+
+from opencomputer.sdk.errors import OpenComputerError, UnavailableError
+from opencomputer.sdk.replay import ReplayFilter
+from opencomputer.wire import frames
+from opencomputer.wire.frames import Frame
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+    from opencomputer.sdk.sandbox_link import SandboxLink
+
+NORMAL_CLOSE = 1000
+ABNORMAL_CLOSE = 1006
+_RETRIED_CLOSES = frozenset({1001, ABNORMAL_CLOSE, 1011, 1012})
+_REASONS_OF_AN_END = frozenset({"", "exec completed"})
+_REDIAL_DELAYS_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0)
+_SERVER_RING_BYTES = 1024 * 1024
+
+
+class FrameStream:
+    """Reads the frames of a session and sends to it.
+
+    With `reconnect` a lost link is opened again for up to half a minute; the replay that follows is reduced
+    to what was not delivered before, so that the listener sees one stream. It has a gap only when the
+    session wrote more meanwhile than the server keeps. Input that was under way when the link broke may be
+    lost.
+    """
+
+    def __init__(
+        self,
+        link: SandboxLink,
+        session_id: str,
+        *,
+        reconnect: bool = False,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.close_code = ABNORMAL_CLOSE
+        self.close_reason = ""
+        self._link = link
+        self._session_id = session_id
+        self._filter = ReplayFilter(_SERVER_RING_BYTES) if reconnect else None
+        self._sleep = sleep
+        self._socket: ClientConnection | None = None
+        self._connected = asyncio.Event()
+
+    @property
+    def session_over(self) -> bool:
+        """Whether the server closed the link because the session has ended, and for no other reason."""
+        return self.close_code == NORMAL_CLOSE and self.close_reason in _REASONS_OF_AN_END
+
+    async def open(self) -> None:
+        """Open the first socket; raises what opening a socket raises."""
+        self._use(await self._dial())
+
+    async def frames(self) -> AsyncGenerator[Frame]:
+        """All frames until the link ends for good; then `close_code` and `close_reason` say how.
+
+        Exactly one `SCROLLBACK_END` comes, after the first replay.
+        """
+        async for frame in self._of_one_socket():
+            yield self._noted(frame)
+        while self._filter and self.close_code in _RETRIED_CLOSES and await self._redial():
+            async for frame in self._continued(self._filter):
+                yield self._noted(frame)
+        self._connected.set()
+
+    async def send(self, data: bytes) -> None:
+        """Send standard input, waiting while the link is opened again; once it has ended, nothing happens."""
+        for message in frames.encode_all(frames.STDIN, data):
+            await self._connected.wait()
+            try:
+                if self._socket:
+                    await self._socket.send(message)
+            except ConnectionClosed:
+                return
+
+    async def aclose(self) -> None:
+        """Close the socket; the session itself goes on."""
+        self._filter = None
+        self._connected.set()
+        if self._socket:
+            await self._socket.close()
+
+    async def _dial(self) -> ClientConnection:
+        return await self._link.open_socket("exec", self._session_id)
+
+    def _use(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._connected.set()
+
+    async def _redial(self) -> bool:
+        self._connected.clear()
+        for delay in _REDIAL_DELAYS_SECONDS:
+            await self._sleep(delay)
+            try:
+                self._use(await self._dial())
+            except (httpx.TransportError, UnavailableError):
+                continue
+            except OpenComputerError:
+                return False
+            return True
+        return False
+
+    async def _of_one_socket(self) -> AsyncGenerator[Frame]:
+        socket = self._socket
+        if socket is None:
+            return
+        try:
+            async for message in socket:
+                frame = frames.decode(message) if isinstance(message, bytes) else None
+                if frame:
+                    yield frame
+        except ConnectionClosed:
+            pass
+        finally:
+            self.close_code = socket.close_code or ABNORMAL_CLOSE
+            self.close_reason = socket.close_reason or ""
+
+    async def _continued(self, known: ReplayFilter) -> AsyncGenerator[Frame]:
+        replay: list[Frame] | None = []
+        async for frame in self._of_one_socket():
+            if replay is None:
+                yield frame
+            elif frame.channel == frames.SCROLLBACK_END:
+                for fresh in known.fresh(replay):
+                    yield fresh
+                replay = None
+            else:
+                replay.append(frame)
+
+    def _noted(self, frame: Frame) -> Frame:
+        if self._filter and frame.channel in (frames.STDOUT, frames.STDERR):
+            self._filter.delivered(frame)
+        return frame
