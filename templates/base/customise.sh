@@ -2,18 +2,18 @@
 # Runs as root inside the new root file system, with the network of the host, before files/ is laid over it.
 set -eu
 
-echo "user sandbox"
+echo "> user sandbox"
 groupadd --gid 1000 sandbox
 groupadd --system docker # so that a Docker installed later serves this user
 useradd --uid 1000 --gid 1000 --groups sudo,docker --create-home --shell /bin/bash sandbox
 ln -s /home/sandbox /workspace
 
-echo "locale"
+echo "> locale"
 sed -i 's/^# *en_US.UTF-8/en_US.UTF-8/' /etc/locale.gen
 locale-gen > /dev/null
 echo 'LANG=en_US.UTF-8' > /etc/default/locale
 
-echo "Node.js $NODE_VERSION"
+echo "> Node.js $NODE_VERSION"
 # The wheel carries the complete official distribution: node, npm, npx, corepack and the headers.
 pip=$(mktemp -d)
 python3 -m venv "$pip"
@@ -32,7 +32,7 @@ rm -rf "$pip" /usr/local/share/doc/node /usr/local/share/man/man1/node.1
 node --version
 npm --version
 
-echo "Claude Agent SDK $AGENT_SDK_VERSION"
+echo "> Claude Agent SDK $AGENT_SDK_VERSION"
 python3 -m venv /opt/opencomputer/agent
 /opt/opencomputer/agent/bin/pip install --quiet "claude-agent-sdk==$AGENT_SDK_VERSION"
 engine=$(/opt/opencomputer/agent/bin/python -c \
@@ -40,7 +40,7 @@ engine=$(/opt/opencomputer/agent/bin/python -c \
 test -x "$engine"
 ln -s "$engine" /usr/local/bin/claude
 
-echo "ownership and folders"
+echo "> ownership and folders"
 # `pip install` and `npm install --global` work without sudo.
 chown -R sandbox:sandbox /usr/local
 # Some packages expect these although their manual pages are left out.

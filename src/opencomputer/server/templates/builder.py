@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,7 +90,7 @@ def build_template(
     wanted = expected_hash(recipe, options)
     home = templates_dir / recipe.name
     home.mkdir(parents=True, exist_ok=True)
-    with exclusive(templates_dir / ".lock", lambda: progress("waiting for another build to end")) as lock:
+    with exclusive(templates_dir / ".lock", lambda: progress("> waiting for another build to end")) as lock:
         _remove_half_built(home)
         template = find_template(templates_dir, recipe.name, wanted)
         if template is None or options.rebuild:
@@ -166,8 +166,8 @@ def bootstrap_arguments(recipe: Recipe, codename: str, sources_file: Path, root:
 
 
 def _install_packages(build: _Build) -> None:
-    build.progress(f"installing {len(build.recipe.packages)} packages of {build.host.name}")
-    chosen = sources.for_release(_host_sources(), build.host.codename)
+    build.progress(f"> installing {len(build.recipe.packages)} packages of {build.host.name}")
+    chosen = sources.for_release(sources.read_host_sources(), build.host.codename)
     if not chosen:
         raise BuildFailed(f"apt on this host has no mirror of {build.host.codename}.")
     sources_file = build.folder / "host.sources"
@@ -175,21 +175,12 @@ def _install_packages(build: _Build) -> None:
     build.run(bootstrap_arguments(build.recipe, build.host.codename, sources_file, build.root))
 
 
-def _host_sources() -> Iterator[sources.Source]:
-    apt = Path("/etc/apt")
-    for path in sorted([apt / "sources.list", *apt.glob("sources.list.d/*")]):
-        if path.suffix == ".sources":
-            yield from sources.parse_deb822(path.read_text())
-        elif path.suffix == ".list" and path.exists():
-            yield from sources.parse_list(path.read_text())
-
-
 def _add_certificates(build: _Build) -> None:
     folder = build.root / _CERTIFICATES_IN_ROOT
     for path in build.certificates:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, folder / path.name)
-    build.progress(f"trusting {len(build.certificates)} extra certificates of this host")
+    build.progress(f"> trusting {len(build.certificates)} extra certificates of this host")
     build.run(in_root(build.root, ["update-ca-certificates"]))
 
 

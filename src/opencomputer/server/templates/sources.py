@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 _PACKAGE_OPTIONS = ("Signed-By", "Trusted", "Architectures")
 
@@ -74,6 +75,17 @@ def for_release(sources: Iterable[Source], codename: str) -> list[Source]:
         if suites and source.components:
             chosen.append(Source(source.uris, suites, source.components, source.options))
     return chosen
+
+
+def read_host_sources(apt: Path = Path("/etc/apt")) -> list[Source]:
+    """Everything that apt on this host may install packages from."""
+    found: list[Source] = []
+    for path in sorted([apt / "sources.list", *apt.glob("sources.list.d/*")]):
+        if path.suffix == ".sources":
+            found += parse_deb822(path.read_text())
+        elif path.suffix == ".list" and path.exists():
+            found += parse_list(path.read_text())
+    return found
 
 
 def _list_options(text: str) -> list[tuple[str, str]]:

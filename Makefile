@@ -1,0 +1,11 @@
+# Each target is one line; what it does is in the file it names.
+.PHONY: setup run stop test check bench doctor clean
+
+setup: ; @scripts/setup.sh --runsc=$(RUNSC)
+run: setup ; @.venv/bin/python scripts/demo.py
+stop: ; @.venv/bin/python scripts/demo.py --stop
+test: setup ; @.venv/bin/pytest
+check: setup ; @scripts/check.sh
+bench: setup ; @.venv/bin/python -m bench all
+doctor: ; @.venv/bin/oc doctor
+clean: ; @scripts/clean.sh

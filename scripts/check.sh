@@ -1,0 +1,9 @@
+#!/bin/sh
+# Lint, format, types, architecture: what must hold before a change is worth testing.
+set -eu
+cd "$(dirname "$0")/.."
+bin=.venv/bin
+"$bin/ruff" check
+"$bin/ruff" format --check
+"$bin/pyright"
+"$bin/pytest" -q tests/architecture

@@ -1,0 +1,1 @@
+"""What `make setup` does, step by step."""

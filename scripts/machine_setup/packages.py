@@ -1,0 +1,108 @@
+"""The distribution's packages: the ones everything needs, and runsc where only backports has a new one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from machine_setup.steps import Display, StepFailed, run_program
+from opencomputer.server.host.distribution import Distribution
+from opencomputer.server.templates import sources
+
+PACKAGES = (
+    "ca-certificates",
+    "iproute2",
+    "libc-bin",
+    "mmdebstrap",
+    "nftables",
+    "python3",
+    "python3-venv",
+    "util-linux",
+)
+_APT = Path("/etc/apt")
+_SOURCES = _APT / "sources.list.d/opencomputer-backports.sources"
+_PREFERENCES = _APT / "preferences.d/opencomputer"
+_NETWORK_FIX = (
+    "Check that `apt-get update` works on this machine (mirrors, proxy, certificates), then try again."
+)
+
+
+def install_packages(display: Display) -> str:
+    missing = [package for package in PACKAGES if not is_installed(package)]
+    if not missing:
+        return "all there"
+    install(missing, display)
+    return f"installed {', '.join(missing)}"
+
+
+def is_installed(package: str) -> bool:
+    asked = subprocess.run(
+        ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return asked.stdout == "installed"
+
+
+def install(packages: list[str], display: Display, *, update: bool = True) -> None:
+    """Install packages without recommended ones and without questions."""
+    if update:
+        update_lists(display)
+    run_program(
+        [
+            "apt-get", "install", "--yes", "--no-install-recommends",
+            # Somebody else's apt may be at work on a fresh machine.
+            "-o", "DPkg::Lock::Timeout=300",
+            *packages,
+        ],
+        display,
+        environment={"DEBIAN_FRONTEND": "noninteractive"},
+        show=lambda line: line[:60] if line.startswith(("Get:", "Setting up", "Unpacking")) else None,
+        fix=_NETWORK_FIX,
+    )  # fmt: skip
+
+
+def update_lists(display: Display) -> None:
+    display.detail("reading the package lists")
+    run_program(["apt-get", "update", "-o", "DPkg::Lock::Timeout=300"], display, fix=_NETWORK_FIX)
+
+
+def candidate_version(package: str, policy: str | None = None) -> str | None:
+    """The version apt would install, or None where it knows none."""
+    if policy is None:
+        policy = subprocess.run(
+            ["apt-cache", "policy", package], capture_output=True, text=True, check=False
+        ).stdout
+    found = re.search(r"^\s+Candidate: (\S+)", policy, re.MULTILINE)
+    return found[1] if found and found[1] != "(none)" else None
+
+
+def add_backports(host: Distribution, package: str, display: Display) -> None:
+    """Let apt take exactly this package from the release's backports, from the mirror in use already."""
+    display.detail(f"adding {host.codename}-backports for {package} only")
+    _SOURCES.write_text(backports_source(_release_sources(host), host.codename))
+    _PREFERENCES.write_text(backports_preferences(host.codename, package))
+    update_lists(display)
+
+
+def backports_source(release: list[sources.Source], codename: str) -> str:
+    """The deb822 text that names the backports beside the release's own mirror."""
+    main = next((source for source in release if codename in source.suites), None)
+    if main is None:
+        raise StepFailed(f"apt has no mirror of {codename}.", _NETWORK_FIX)
+    backports = sources.Source(main.uris, (f"{codename}-backports",), ("main",), main.options)
+    return "# Added by OpenComputer's `make setup`; see preferences.d/opencomputer.\n" + backports.render()
+
+
+def backports_preferences(codename: str, package: str) -> str:
+    return (
+        f"# Added by OpenComputer's `make setup`: of backports, only {package} is ever installed.\n"
+        f"Package: *\nPin: release n={codename}-backports\nPin-Priority: 1\n\n"
+        f"Package: {package}\nPin: release n={codename}-backports\nPin-Priority: 600\n"
+    )
+
+
+def _release_sources(host: Distribution) -> list[sources.Source]:
+    return sources.for_release(sources.read_host_sources(_APT), host.codename)
