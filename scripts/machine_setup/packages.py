@@ -59,7 +59,7 @@ def install(packages: list[str], display: Display, *, update: bool = True) -> No
         ],
         display,
         environment={"DEBIAN_FRONTEND": "noninteractive"},
-        show=lambda line: line[:60] if line.startswith(("Get:", "Setting up", "Unpacking")) else None,
+        show=lambda line: display.detail(line, passing=True),
         fix=_NETWORK_FIX,
     )  # fmt: skip
 

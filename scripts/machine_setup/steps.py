@@ -56,14 +56,14 @@ class Display:
         self._name, self._detail, self._started = name, "", self.clock()
         self.draw()
 
-    def detail(self, text: str) -> None:
-        """Say what is going on inside the present step."""
+    def detail(self, text: str, *, passing: bool = False) -> None:
+        """Say what is going on inside the present step. What is `passing` only a terminal shows."""
         if text == self._detail:
             return
         self._detail = text
         if self.live:
             self.draw()
-        else:
+        elif not passing:
             self.out.write(f"    {self._name}: {text}\n")
             self.out.flush()
 
@@ -115,12 +115,12 @@ def run_program(
     *,
     fix: str,
     environment: Mapping[str, str] | None = None,
-    show: Callable[[str], str | None] = lambda line: None,
+    show: Callable[[str], None] = lambda line: None,
     folder: Path | None = None,
 ) -> list[str]:
     """Run a program to its end, keeping the display alive. Returns its lines; raises StepFailed.
 
-    `show` turns a line of output into what the display should say, or None. `environment` is added to ours.
+    `show` is called with each line. `environment` is added to ours.
     """
     display.record("$ " + " ".join(arguments))
     try:
@@ -140,9 +140,7 @@ def run_program(
         for line in _lines(process, display):
             display.record(line)
             lines.append(line)
-            text = show(line)
-            if text is not None:
-                display.detail(text)
+            show(line)
         status = process.wait()
     except BaseException:
         os.killpg(process.pid, signal.SIGTERM)

@@ -8,6 +8,7 @@ from machine_setup.steps import Display, run_program
 
 _FIX = "Read the messages above and the log; `oc doctor` says whether mirrors and disk space are the reason."
 _RESULT = "done: "
+_PHASE = "> "
 
 
 def build_template(checkout: Path, display: Display) -> str:
@@ -22,16 +23,15 @@ def _run(checkout: Path, what: str, display: Display) -> str:
     lines = run_program(
         [str(checkout / ".venv/bin/python"), str(checkout / "scripts/build_template.py"), what],
         display,
-        show=phase,
+        show=lambda line: _show(line, display),
         fix=_FIX,
     )
     return next((line.removeprefix(_RESULT) for line in reversed(lines) if line.startswith(_RESULT)), "ready")
 
 
-def phase(line: str) -> str | None:
-    """What the display should say about a line of the build: its phases, not every package."""
-    if line.startswith("I: "):
-        return line.removeprefix("I: ")
-    if line.startswith("> "):
-        return line.removeprefix("> ")
-    return None
+def _show(line: str, display: Display) -> None:
+    """A build marks its phases; everything else goes by."""
+    if line.startswith(_PHASE):
+        display.detail(line.removeprefix(_PHASE))
+    else:
+        display.detail(line, passing=True)

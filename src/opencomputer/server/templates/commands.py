@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from opencomputer.server.domain.errors import OpenComputerError
 
 Progress = Callable[[str], None]
-"""Receives one line of text at a time, without its line break."""
+"""Receives one line of text at a time, without its line break. `> ` in front marks the start of a phase."""
 
 _LINES_KEPT = 30
 _SECONDS_TO_END = 10
