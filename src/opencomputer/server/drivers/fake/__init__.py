@@ -1,0 +1,1 @@
+"""Machines that are ordinary processes of the host: for everything above a driver, without root."""

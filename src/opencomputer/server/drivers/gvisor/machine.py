@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Usage
@@ -72,12 +71,10 @@ class GvisorMachine:
 
     async def set_limits(self, limits: Limits) -> None:
         self._check_alive()
-        try:
-            self._group.set_limits(group_limits(limits))
-        except OSError as error:
-            if error.errno == errno.EBUSY:
-                raise Conflict("The machine uses more memory than that.") from error
-            raise
+        # Version 1 refuses a limit below the use, version 2 kills. Neither is asked.
+        if limits.memory_bytes < self._group.usage().memory_bytes:
+            raise Conflict("The machine uses more memory than that.")
+        self._group.set_limits(group_limits(limits))
 
     async def usage(self) -> Usage:
         self._check_alive()

@@ -33,39 +33,61 @@ class Started:
     console: int
 
 
+class _IdTaken(Exception):
+    """There is a machine of this id already; what exists is not ours to undo."""
+
+
+@dataclass
+class _Attempt:
+    """What the starting thread and its caller tell each other."""
+
+    abandoned: threading.Event
+    created: bool = False
+    """From now on everything that has the machine's id is ours to undo."""
+
+
 async def start_machine(node: Node, spec: MachineSpec) -> Started:
     """Start a machine. Raises StartFailed, Conflict (the id is taken), NoCapacity.
 
     On any failure, cancellation included, whatever had been made is removed before this returns.
     """
-    folder = node.folder(spec.id)
-    try:
-        await asyncio.to_thread(folder.create)
-    except FileExistsError:
-        raise Conflict("There is a machine of this id already.", machine=spec.id) from None
-    abandoned = threading.Event()
+    attempt = _Attempt(threading.Event())
     work = asyncio.ensure_future(
-        run_in_own_thread(lambda: _start(node, spec, folder, abandoned), name=f"start-{spec.id}")
+        run_in_own_thread(lambda: _start(node, spec, attempt), name=f"start-{spec.id}")
     )
     try:
         return await asyncio.shield(work)
-    except BaseException as error:
-        abandoned.set()
-        await finish(_undo(node, spec.id, work))
+    except Exception as error:
+        await finish(_undo(node, spec.id, attempt, work))
+        if isinstance(error, OpenComputerError):
+            raise
         raise _translated(error) from error
+    except BaseException:
+        await finish(_undo(node, spec.id, attempt, work))
+        raise
 
 
-async def _undo(node: Node, machine_id: MachineId, work: asyncio.Future[Started]) -> None:
-    # Killing the group ends a runsc that the thread is waiting for, and with it the thread.
+async def _undo(node: Node, machine_id: MachineId, attempt: _Attempt, work: asyncio.Future[Started]) -> None:
+    attempt.abandoned.set()
     while not work.done():
-        await asyncio.to_thread(kill_processes, node.group(machine_id))
+        if attempt.created:
+            # Killing the group ends a runsc that the thread is waiting for, and with it the thread.
+            await asyncio.to_thread(kill_processes, node.group(machine_id))
         await asyncio.wait([work], timeout=0.05)
-    if not work.cancelled() and work.exception() is None:
+    if work.exception() is None:
         os.close(work.result().console)
-    await asyncio.to_thread(remove_machine, node, machine_id)
+    if attempt.created:
+        await asyncio.to_thread(remove_machine, node, machine_id)
 
 
-def _start(node: Node, spec: MachineSpec, folder: MachineFolder, abandoned: threading.Event) -> Started:
+def _start(node: Node, spec: MachineSpec, attempt: _Attempt) -> Started:
+    folder = node.folder(spec.id)
+    node.before_step("folder")
+    try:
+        folder.create()
+    except FileExistsError:
+        raise _IdTaken(spec.id) from None
+    attempt.created = True
     node.before_step("group")
     node.group(spec.id).create(group_limits(spec.limits))
     node.before_step("link")
@@ -77,7 +99,7 @@ def _start(node: Node, spec: MachineSpec, folder: MachineFolder, abandoned: thre
         node.before_step("image")
         unpack_writable_layer(spec.memory_image, folder.upper)
         argv = node.runsc.restore(spec.id, folder, spec.memory_image)
-    console = launch(node, LaunchPlan(spec.id, folder, spec.layers, link, argv, abandoned))
+    console = launch(node, LaunchPlan(spec.id, folder, spec.layers, link, argv, attempt.abandoned))
     kernel = reference(int(folder.pid_file.read_text()))
     if kernel is None:
         raise LaunchFailed("the machine ended as soon as it had started")
@@ -100,10 +122,10 @@ def _write_files(node: Node, spec: MachineSpec, folder: MachineFolder) -> None:
     folder.memory_report.write_text(memory_report(spec.limits.memory_bytes))
 
 
-def _translated(error: BaseException) -> BaseException:
-    """What the caller gets to see. Cancellation and our own errors pass as they are."""
-    if isinstance(error, OpenComputerError | asyncio.CancelledError) or not isinstance(error, Exception):
-        return error
+def _translated(error: Exception) -> OpenComputerError:
+    """What the caller gets to see."""
+    if isinstance(error, _IdTaken):
+        return Conflict("There is a machine of this id already.", machine=str(error))
     if isinstance(error, LaunchFailed):
         failure = classify(str(error))
         return StartFailed(reason=failure.kind.value, runtime=failure.message)

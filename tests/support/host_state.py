@@ -1,0 +1,51 @@
+"""What a node has left on the host. Tests compare it with nothing."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+SLOTS_DIR = Path("/run/opencomputer/links")
+_HEX_15 = "[0-9a-f]" * 15
+
+
+def host_state(node_tag: str, data_dir: Path) -> list[str]:
+    """Everything on the host that belongs to machines of a node, as readable words."""
+    found = [f"folder {path.name}" for path in (data_dir / "machines").glob("*")]
+    found += [
+        f"group {path}" for path in Path("/sys/fs/cgroup").glob(f"**/opencomputer-{node_tag}/m{_HEX_15}")
+    ]
+    found += [f"interface {path.name}" for path in Path("/sys/class/net").glob(f"oc{node_tag}*")]
+    found += [f"slot {path.name}" for path in SLOTS_DIR.glob("*/*") if _is_machines(path, node_tag)]
+    found += [f"process {pid}" for pid in processes_with(str(data_dir))]
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    return found + [f"mount {line}" for line in mounts if str(data_dir) in line]
+
+
+def processes_with(word: str) -> list[int]:
+    """Processes (zombies excluded) that have `word` in their command line."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if word in command:
+                found.append(int(entry.name))
+    return found
+
+
+def node_state(node_tag: str) -> list[str]:
+    """What a node itself has on the host besides its machines."""
+    tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True).stdout
+    found = [line for line in tables.splitlines() if node_tag in line]
+    addresses = subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, check=True).stdout
+    found += [line for line in addresses.splitlines() if f"oc{node_tag}" in line]
+    found += [f"group {path}" for path in Path("/sys/fs/cgroup").glob(f"**/opencomputer-{node_tag}")]
+    return found
+
+
+def _is_machines(slot: Path, node_tag: str) -> bool:
+    text = slot.read_text()
+    return f'"{node_tag}"' in text and '"holder": "m' in text
