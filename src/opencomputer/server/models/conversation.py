@@ -18,7 +18,7 @@ DEFAULT_CWD = "/home/sandbox"
 # What the engine puts into a user message beside the user's words: <system-reminder>…</system-reminder>.
 _ADDITION = re.compile(r"<(system-reminder|local-command-[a-z]+|command-[a-z]+)>")
 _INTERRUPTION = re.compile(r"\[Request interrupted by user[^\]]*\]")
-_CWD = re.compile(r"[Ww]orking directory: (/[^\n\"<]*)")
+_CWD = re.compile(r"[Ww]orking directory: (/[^\n\"<]*?)(?: \(was [^\n]*\))?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,13 @@ def read_conversation(body: Mapping[str, Json]) -> Conversation:
     for message in _objects(body.get("messages")):
         if message.get("role") == "assistant":
             replies_given += 1
+        if message.get("role") != "user":
+            # The engine also writes system messages between the others.
             continue
         blocks = _blocks(message.get("content"))
         result = _last_result(blocks) or result
-        if prompt := _prompt(blocks):
-            prompts.append(prompt)
+        if said := _prompts(blocks):
+            prompts += said
             replies_given = 0
     return Conversation(
         prompts=tuple(prompts),
@@ -70,10 +72,11 @@ def text_of(content: Json) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def _prompt(blocks: Sequence[Mapping[str, Json]]) -> str:
+def _prompts(blocks: Sequence[Mapping[str, Json]]) -> Sequence[str]:
+    # One block is one prompt. Prompts which the model left unanswered share a message with the next one.
     texts = (str(block.get("text", "")) for block in blocks if block.get("type") == "text")
     own_words = (_INTERRUPTION.sub("", _without_additions(text)).strip() for text in texts)
-    return "\n".join(words for words in own_words if words)
+    return [words for words in own_words if words]
 
 
 def _last_result(blocks: Sequence[Mapping[str, Json]]) -> str:
@@ -84,7 +87,7 @@ def _last_result(blocks: Sequence[Mapping[str, Json]]) -> str:
 def _working_directory(body: Mapping[str, Json]) -> str:
     texts = [str(block.get("text", "")) for block in _blocks(body.get("system"))]
     for message in _objects(body.get("messages")):
-        if message.get("role") == "user":
+        if message.get("role") != "assistant":
             texts += [str(block.get("text", "")) for block in _blocks(message.get("content"))]
     named = [match.group(1).strip() for text in texts for match in _CWD.finditer(text)]
     return named[-1] if named else DEFAULT_CWD

@@ -1,0 +1,8 @@
+"""Run the agent runner."""
+
+import sys
+
+from .main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
