@@ -1,0 +1,131 @@
+"""The guest: PID 1 of every machine. Also runs as an ordinary process, for tests of what needs no machine."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+
+from . import protocol
+from .children import Children
+from .identity import Identity
+from .loop import READ, Loop, log
+from .server import Server
+from .session import Surroundings
+from .sessions import Sessions
+from .spawning import Spawner
+from .transfers import FileRequests
+from .trees import Trees
+from .users import OneUser, UserDatabase
+from .workers import Workers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from .requests import Request
+
+_OPEN_FILES = 65536
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Guest:
+    """All parts of the guest, put together."""
+
+    def __init__(self, token: str, users: UserDatabase, *, is_init: bool) -> None:
+        self.loop = Loop()
+        children = Children()
+        self.loop.on_wake = children.reap
+        trees = Trees(self.loop, whole_machine=is_init)
+        around = Surroundings(self.loop, children, Spawner(switch_users=is_init), trees)
+        self.sessions = Sessions(around, users)
+        self.server = Server(self.loop, token, self.sessions.keep_attachments)
+        identity = Identity(self.server, self.sessions, whole_machine=is_init)
+        files = FileRequests(Workers(self.loop), users, can_give=is_init)
+        self._trees = trees
+        self.server.operations = {
+            "ping": _ping,
+            "idle": self._idle,
+            "identify": identity.identify,
+            "spawn": self.sessions.spawn,
+            "get": self.sessions.get,
+            "list": self.sessions.list_all,
+            "signal": self.sessions.signal,
+            "resize": self.sessions.resize,
+            "label": self.sessions.label,
+            "attach": self.sessions.attach,
+            "read_file": files.read,
+            "write_file": files.write,
+            "list_directory": files.list_directory,
+            "make_directory": files.make_directory,
+            "remove": files.remove,
+        }
+
+    def _idle(self, request: Request) -> None:
+        request.reply({"processes": self._trees.count_processes()})
+
+
+def _ping(request: Request) -> None:
+    request.reply({})
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """A handler, not SIG_IGN, which the processes we start would inherit."""
+
+
+def _prepare_process(loop: Loop) -> None:
+    for number in (
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+    ):
+        signal.signal(number, _ignore)
+    signal.signal(signal.SIGCHLD, _ignore)
+    signal.set_wakeup_fd(loop.wake_write, warn_on_full_buffer=False)
+    os.umask(0o022)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
+    except (ValueError, OSError) as error:
+        log(f"cannot raise the limit of open files: {error}")
+    try:
+        os.set_blocking(2, False)
+    except OSError:
+        pass
+
+
+def main() -> None:
+    """Run as PID 1 until the machine ends."""
+    token = os.environ.pop("OC_TOKEN", "")
+    if not token:
+        sys.exit("OC_TOKEN is missing")
+    guest = Guest(token, UserDatabase(), is_init=True)
+    _prepare_process(guest.loop)
+    guest.server.listen("0.0.0.0", protocol.PORT, refuse_own_address=True)
+    guest.loop.run()
+
+
+def main_on_host() -> None:
+    """Run as an ordinary process on 127.0.0.1, print the port, and end with everything at end of input."""
+    token = os.environ.pop("OC_TOKEN")
+    home = os.environ.pop("OC_HOME", os.getcwd())
+    guest = Guest(token, OneUser(home), is_init=False)
+    _prepare_process(guest.loop)
+    _adopt_orphans()
+    print(guest.server.listen("127.0.0.1", 0, refuse_own_address=False), flush=True)
+
+    def at_end(_events: int) -> None:
+        guest.sessions.kill_all()
+        guest.loop.stop()
+
+    guest.loop.watch(0, READ, at_end)
+    guest.loop.run()
+
+
+def _adopt_orphans() -> None:
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

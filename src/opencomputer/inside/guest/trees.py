@@ -1,0 +1,149 @@
+"""Whole process trees: everything a session has ever started, however it tried to get away.
+
+Here by descent: children of children, process groups, sessions, and the session's mark in the environment,
+which finds those whose parents have died. `cgroups.py` holds the exact way, for kernels that have one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import contextmanager
+
+from .loop import Loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+MARK = "OC_SESSION_ID"
+_SWEEP_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_ROUNDS = 20
+
+
+class ProcessEntry:
+    __slots__ = ("group", "parent", "pid", "session")
+
+    def __init__(self, pid: int, parent: int, group: int, session: int) -> None:
+        self.pid = pid
+        self.parent = parent
+        self.group = group
+        self.session = session
+
+
+def parse_stat(text: str) -> ProcessEntry | None:
+    """An entry of /proc/PID/stat. None for a zombie. The name may hold blanks and parentheses."""
+    pid, _, rest = text.partition(" ")
+    fields = rest.rpartition(")")[2].split()
+    if len(fields) < 4 or fields[0] in "ZXx":
+        return None
+    return ProcessEntry(int(pid), int(fields[1]), int(fields[2]), int(fields[3]))
+
+
+def living_processes() -> list[ProcessEntry]:
+    """Every process that is not a zombie."""
+    entries: list[ProcessEntry] = []
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            entry = parse_stat(_read(f"/proc/{name}/stat"))
+            if entry is not None:
+                entries.append(entry)
+    return entries
+
+
+def descendants(entries: list[ProcessEntry], roots: set[int]) -> set[int]:
+    """`roots` and everything below them by parent, process group or session."""
+    found = set(roots)
+    grown = True
+    while grown:
+        grown = False
+        for entry in entries:
+            if entry.pid not in found and not found.isdisjoint((entry.parent, entry.group, entry.session)):
+                found.add(entry.pid)
+                grown = True
+    return found
+
+
+def kill_all(pids: set[int]) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+class Tree:
+    """The processes of one session."""
+
+    def __init__(self, loop: Loop, session_id: str) -> None:
+        self._loop = loop
+        self._mark = f"{MARK}={session_id}".encode()
+        self._root: int | None = None
+
+    @contextmanager
+    def joining(self) -> Generator[None]:
+        """What is started in this context belongs to the tree."""
+        yield
+
+    def rooted_at(self, pid: int) -> None:
+        self._root = pid
+
+    def pids(self) -> set[int]:
+        """Every living process of the tree."""
+        ours = {1, os.getpid()}
+        entries = [entry for entry in living_processes() if entry.pid not in ours]
+        roots = {self._root} if self._root is not None else set[int]()
+        found = descendants(entries, roots)
+        strays = {entry.pid for entry in entries if entry.pid not in found and self._is_marked(entry.pid)}
+        return descendants(entries, found | strays) & {entry.pid for entry in entries}
+
+    def kill(self) -> None:
+        """SIGKILL everything in the tree, and what it still starts meanwhile."""
+        self._sweep(0)
+
+    def dispose(self) -> None:
+        """The session is forgotten; processes it left behind live on."""
+
+    def _sweep(self, turn: int) -> None:
+        for _ in range(_ROUNDS):
+            found = self.pids()
+            if not found:
+                return
+            kill_all(found)
+        if turn < len(_SWEEP_SECONDS):
+            self._loop.call_later(_SWEEP_SECONDS[turn], lambda: self._sweep(turn + 1))
+
+    def _is_marked(self, pid: int) -> bool:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                return self._mark in file.read(1 << 20).split(b"\0")
+        except OSError:
+            return False
+
+
+class Trees:
+    """Makes the tree of each session and knows whether any user process is left."""
+
+    def __init__(self, loop: Loop, *, whole_machine: bool) -> None:
+        self._loop = loop
+        self._whole_machine = whole_machine
+
+    def new(self, session_id: str) -> Tree:
+        return Tree(self._loop, session_id)
+
+    def count_processes(self) -> int:
+        """User processes: in a machine everything but ourselves, elsewhere what descends from us."""
+        entries = living_processes()
+        if self._whole_machine:
+            return sum(entry.pid != os.getpid() for entry in entries)
+        ours = os.getpid()
+        below = {entry.pid for entry in entries if entry.parent == ours}
+        return len(descendants([entry for entry in entries if entry.pid != ours], below)) if below else 0
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(4096)
+    except OSError:
+        return ""

@@ -1,0 +1,122 @@
+"""One running machine: a driver's `Running` and the link to its guest, composed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from opencomputer.inside.guest import protocol
+from opencomputer.inside.guest.protocol import ProtocolError
+from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Running, Usage
+from opencomputer.server.contracts.machine import Files, Identity, Processes
+from opencomputer.server.domain.errors import GuestFault, MachineLost, NotReady
+from opencomputer.server.machines.dozing import Dozing
+from opencomputer.server.machines.files import LinkFiles
+from opencomputer.server.machines.link import Link
+from opencomputer.server.machines.processes import LinkProcesses
+
+_IDLE_ANSWER_SECONDS = 10.0
+
+
+class LinkedMachine:
+    """Implements `Machine`. Made by `Launcher`."""
+
+    def __init__(self, running: Running, link: Link, clock: Clock) -> None:
+        self._running = running
+        self._link = link
+        self._clock = clock
+        self._dozing = Dozing(running, clock, self._has_processes)
+        self._processes = LinkProcesses(link, self._dozing)
+        self._files = LinkFiles(link, self._dozing)
+        self._lost = False
+        self._watcher = asyncio.create_task(self._watch())
+
+    @property
+    def id(self) -> MachineId:
+        return self._running.record.machine_id
+
+    @property
+    def record(self) -> DriverRecord:
+        return self._running.record
+
+    @property
+    def processes(self) -> Processes:
+        return self._processes
+
+    @property
+    def files(self) -> Files:
+        return self._files
+
+    @property
+    def address(self) -> str:
+        return self._running.guest_address[0]
+
+    @property
+    def lost(self) -> bool:
+        return self._lost
+
+    async def connect(self, seconds: float) -> None:
+        """Wait until the guest answers. Raises GuestFault, or MachineLost when the machine has ended."""
+        async with self._dozing.awake():
+            await self._link.connect(seconds)
+
+    async def identify(self, identity: Identity) -> None:
+        self._link.expect_token(identity.token)
+        async with self._dozing.awake():
+            await self._link.call(
+                "identify",
+                {
+                    "sandbox_id": identity.sandbox_id,
+                    "hostname": identity.hostname,
+                    "machine_id": identity.machine_id,
+                    "token": identity.token,
+                    "entropy": identity.entropy.hex(),
+                    "environment": dict(identity.environment),
+                    "now": self._clock.now().timestamp(),
+                },
+            )
+        self._link.settle_token(identity.token)
+
+    async def rest(self) -> None:
+        await self._dozing.rest()
+
+    async def save_memory(self, folder: Path) -> None:
+        async with self._dozing.awake():
+            await self._running.save_memory(folder)
+
+    async def set_limits(self, limits: Limits) -> None:
+        await self._running.set_limits(limits)
+
+    async def usage(self) -> Usage:
+        return await self._running.usage()
+
+    async def wait(self) -> str:
+        return await self._running.wait()
+
+    async def detach(self) -> None:
+        await self._let_go(NotReady("The server is stopping."))
+
+    async def stop(self) -> None:
+        try:
+            await self._running.stop()
+        finally:
+            await self._let_go(MachineLost())
+
+    async def _let_go(self, error: NotReady | MachineLost) -> None:
+        await self._dozing.close()
+        self._watcher.cancel()
+        await asyncio.gather(self._watcher, return_exceptions=True)
+        await self._link.close(error)
+
+    async def _watch(self) -> None:
+        await self._running.wait()
+        self._lost = True
+        self._link.fail(MachineLost())
+
+    async def _has_processes(self) -> bool:
+        answer = await self._link.call("idle", {}, seconds=_IDLE_ANSWER_SECONDS)
+        try:
+            return protocol.integer(answer, "processes") > 0
+        except ProtocolError as error:
+            raise GuestFault("the guest's answer cannot be read") from error
