@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 
 import opencomputer.inside
@@ -33,10 +32,11 @@ class Launcher:
     def __init__(self, driver: Driver, clock: Clock) -> None:
         self._driver = driver
         self._clock = clock
+        self._image_version = f"{driver.version}-{code_version(Path(opencomputer.inside.__path__[0]))}"
 
-    @cached_property
+    @property
     def image_version(self) -> str:
-        return f"{self._driver.version}-{code_version(Path(opencomputer.inside.__path__[0]))}"
+        return self._image_version
 
     @property
     def capabilities(self) -> Capabilities:

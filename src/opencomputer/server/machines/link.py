@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from opencomputer.inside.guest import protocol
@@ -13,6 +15,7 @@ from opencomputer.server.machines.wire import Sink, Wire, WireLost
 
 REQUEST_SECONDS = 30.0
 _GREETING_SECONDS = 10.0
+_PARTING_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 1.0
 _FIRST_ATTEMPT_SECONDS = 0.25
@@ -50,6 +53,8 @@ class Link:
         self._resumables: dict[str, Resumable] = {}
         self._waiting = 0
         self._failure: OpenComputerError | None = None
+        self._may_connect = asyncio.Event()
+        self._may_connect.set()
 
     async def connect(self, seconds: float) -> None:
         """Be connected within `seconds`. Raises GuestFault when the guest does not answer."""
@@ -58,6 +63,23 @@ class Link:
                 await self._connected()
         except TimeoutError as error:
             raise GuestFault("the machine's guest did not answer in time") from error
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncGenerator[None]:
+        """Be without a connection meanwhile: what wants one waits, and what was attached goes on after.
+
+        Raises GuestFault when the guest does not let go of its end.
+        """
+        self._may_connect.clear()
+        try:
+            if self._wire is not None:
+                async with asyncio.timeout(_PARTING_SECONDS):
+                    await self._wire.part()
+            yield
+        except TimeoutError as error:
+            raise GuestFault("the machine's guest did not close its connection") from error
+        finally:
+            self._may_connect.set()
 
     async def call(
         self, operation: str, fields: JsonObject, *, seconds: float = REQUEST_SECONDS
@@ -181,6 +203,7 @@ class Link:
         pause, attempt = _FIRST_PAUSE_SECONDS, _FIRST_ATTEMPT_SECONDS
         turn = 0
         while self._waiting or self._resumables:
+            await self._may_connect.wait()
             wire = await self._try_connect(self._tokens[turn % len(self._tokens)], attempt)
             if wire is not None and await self._resume_all(wire):
                 self._wire = wire

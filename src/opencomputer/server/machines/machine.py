@@ -82,7 +82,8 @@ class LinkedMachine:
         await self._dozing.rest()
 
     async def save_memory(self, folder: Path) -> None:
-        async with self._dozing.awake():
+        # A restored machine finds a connection that no longer exists, and the runtime makes its guest spin.
+        async with self._dozing.awake(), self._link.apart():
             await self._running.save_memory(folder)
 
     async def set_limits(self, limits: Limits) -> None:

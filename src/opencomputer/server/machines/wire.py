@@ -148,6 +148,12 @@ class Wire(asyncio.Protocol):
         if sink is not None:
             self._send(protocol.CANCEL, stream)
 
+    async def part(self) -> None:
+        """End the connection on both sides: returns once the guest has closed its end too."""
+        if self._transport is not None and self.is_open:
+            self._transport.write_eof()
+            await asyncio.shield(self.lost)
+
     def close(self, reason: str) -> None:
         if self.lost.done():
             return

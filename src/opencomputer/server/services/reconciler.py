@@ -10,6 +10,7 @@ from opencomputer.server.contracts.stores import MachineRow, MachineState, Sandb
 from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.domain.errors import OpenComputerError
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState, StopReason
+from opencomputer.server.services.sandboxes.golden import GoldenImages
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.pool import Pool
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
@@ -29,6 +30,7 @@ class Reconciler:
         provisioning: Provisioning,
         lifecycle: Lifecycle,
         pool: Pool,
+        golden: GoldenImages,
         templates: TemplateCatalogue,
         clock: Clock,
     ) -> None:
@@ -36,6 +38,7 @@ class Reconciler:
         self._provisioning = provisioning
         self._lifecycle = lifecycle
         self._pool = pool
+        self._golden = golden
         self._templates = templates
         self._clock = clock
 
@@ -56,6 +59,12 @@ class Reconciler:
         for sandbox in await self._sandboxes.in_states([SandboxState.CREATING]):
             await self._move(sandbox, SandboxState.FAILED, StopReason.START_FAILED)
         await self.remove_strangers()
+        await self._golden.remove_stale(self._templates.list())
+        self._stock()
+
+    def _stock(self) -> None:
+        for template in self._templates.list():
+            self._pool.stock(template)
 
     async def _recover_machine(self, row: MachineRow, sandbox: Sandbox | None) -> bool:
         """True when the machine is in service again."""
@@ -100,6 +109,7 @@ class Reconciler:
             try:
                 await self.remove_strangers()
                 await self._finish_stops()
+                self._stock()
             except OpenComputerError as error:
                 _log.error("the sweep did not finish", error=str(error))
 

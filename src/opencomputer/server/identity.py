@@ -1,0 +1,78 @@
+"""What a node keeps of itself in its data folder: its tag, its token secret, its lock."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class DataFolderBusy(Exception):
+    """Another server uses this data folder."""
+
+
+@dataclass(frozen=True)
+class NodeIdentity:
+    """`tag` is 6 hex digits and in the name of everything host-wide that belongs to this node."""
+
+    tag: str
+    token_secret: bytes
+
+
+class DataFolder:
+    """The data folder of one node, locked while this object is open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    @property
+    def database(self) -> Path:
+        return self.path / "opencomputer.db"
+
+    @property
+    def golden(self) -> Path:
+        return self.path / "golden"
+
+    @property
+    def local_key(self) -> Path:
+        """The key that `oc` on this machine uses, readable by its owner only."""
+        return self.path / "local-key.json"
+
+    def open(self) -> NodeIdentity:
+        """Create what is missing, lock the folder, and say who this node is. Raises DataFolderBusy."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise DataFolderBusy(f"another server uses {self.path}") from None
+        self._lock = lock
+        stored = self._stored_identity()
+        return NodeIdentity(stored["tag"], bytes.fromhex(stored["tokenSecret"]))
+
+    def close(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _stored_identity(self) -> dict[str, str]:
+        file = self.path / "node.json"
+        if not file.exists():
+            write_private(file, {"tag": secrets.token_hex(3), "tokenSecret": secrets.token_hex(32)})
+        return json.loads(file.read_text())
+
+
+def write_private(file: Path, content: dict[str, str]) -> None:
+    """Write JSON that only its owner may read, whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as stream:
+        json.dump(content, stream, indent=2)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(file)

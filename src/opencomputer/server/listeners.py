@@ -1,0 +1,60 @@
+"""HTTP servers inside one event loop, stopped by whoever started them and not by signals."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+_GRACE_SECONDS = 5
+_BACKLOG = 2048
+
+
+class AddressInUse(Exception):
+    """Nothing can listen at this address."""
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        # Signals stop the node, which stops its listeners in the right order.
+        yield
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Raises AddressInUse, with what to do about it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise AddressInUse(f"cannot listen on {host}:{port}: {error.strerror}") from error
+
+
+@asynccontextmanager
+async def listening(app: ASGIApp, bound: socket.socket) -> AsyncGenerator[None]:
+    """Serve `app` on a bound socket; on leaving, finish open requests within a few seconds."""
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_keep_alive=75,
+        # Node's client offers compression and then cannot read what some servers make of it; streams of
+        # terminal bytes gain nothing from it anyway.
+        ws_per_message_deflate=False,
+        ws_max_size=16 << 20,
+        server_header=False,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[bound]), name="listener")
+    try:
+        # The socket listens already: what comes before the server has started waits in its backlog.
+        yield
+    finally:
+        server.should_exit = True
+        await serving

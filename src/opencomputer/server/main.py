@@ -1,0 +1,133 @@
+"""The composition root: the only file that names concrete plug-ins. It wires, and does nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+
+import opencomputer.inside
+from opencomputer.server.clock import SystemClock
+from opencomputer.server.composition import Plugins, compose
+from opencomputer.server.contracts.driver import Driver
+from opencomputer.server.contracts.models import ModelProvider
+from opencomputer.server.drivers.fake.driver import FakeConfig, FakeDriver
+from opencomputer.server.drivers.gvisor.config import GvisorConfig
+from opencomputer.server.drivers.gvisor.driver import GvisorDriver
+from opencomputer.server.host.gauge import SystemGauge
+from opencomputer.server.host.runsc_build import find_runsc
+from opencomputer.server.identity import DataFolder, NodeIdentity
+from opencomputer.server.logs import configure_logs
+from opencomputer.server.machines.launcher import Launcher
+from opencomputer.server.models.anthropic import DEFAULT_BASE_URL, AnthropicModel
+from opencomputer.server.models.scripted import ScriptedModel
+from opencomputer.server.network.links import MachineLinks, NetworkConfig
+from opencomputer.server.node import running, until_stopped
+from opencomputer.server.services.access import Access
+from opencomputer.server.services.background import Background
+from opencomputer.server.settings import Overrides, Settings, load_settings
+from opencomputer.server.stores.sql.api_keys import SqlApiKeyStore
+from opencomputer.server.stores.sql.database import Database
+from opencomputer.server.stores.sql.machines import SqlMachineStore
+from opencomputer.server.stores.sql.organisations import SqlOrganisationStore
+from opencomputer.server.stores.sql.sandboxes import SqlSandboxStore
+from opencomputer.server.templates.layers import InstalledTemplates
+from opencomputer.server.templates.runtime import ensure_runtime
+
+
+@dataclass(frozen=True)
+class _Isolation:
+    driver: Driver
+    metadata_at: tuple[str, int] | None
+
+
+def serve(listen: str | None = None, data: Path | None = None, templates: Path | None = None) -> None:
+    """Run a node until SIGINT or SIGTERM. Raises SettingsError, AddressInUse, DataFolderBusy."""
+    settings = load_settings(os.environ, Overrides(listen, data, templates))
+    configure_logs(settings.log_level)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    async with node(settings):
+        await until_stopped()
+
+
+@asynccontextmanager
+async def node(settings: Settings) -> AsyncGenerator[str]:
+    """A whole node in this process; yields the URL of its API."""
+    async with AsyncExitStack() as stack:
+        folder = DataFolder(settings.data)
+        identity = folder.open()
+        stack.callback(folder.close)
+        database = Database.sqlite(folder.database)
+        await database.open()
+        stack.push_async_callback(database.close)
+        plugins = await _plugins(settings, identity, database, stack)
+        background = await stack.enter_async_context(Background())
+        parts = compose(settings, plugins, background, identity.token_secret, folder.golden)
+        yield await stack.enter_async_context(running(settings, folder, parts))
+
+
+async def _plugins(
+    settings: Settings, identity: NodeIdentity, database: Database, stack: AsyncExitStack
+) -> Plugins:
+    clock = SystemClock()
+    models = _model_provider(settings, clock)
+    stack.push_async_callback(models.close)
+    isolation = await _isolation(settings, identity, stack)
+    return Plugins(
+        organisations=SqlOrganisationStore(database),
+        api_keys=SqlApiKeyStore(database),
+        sandboxes=SqlSandboxStore(database),
+        machine_rows=SqlMachineStore(database),
+        machines=Launcher(isolation.driver, clock),
+        templates=InstalledTemplates(settings.templates),
+        models=models,
+        gauge=SystemGauge(settings.data),
+        clock=clock,
+        metadata_at=isolation.metadata_at,
+    )
+
+
+async def _isolation(settings: Settings, identity: NodeIdentity, stack: AsyncExitStack) -> _Isolation:
+    if settings.driver == "fake":
+        fake = FakeDriver(FakeConfig(settings.data, Path(opencomputer.inside.__path__[0])))
+        await fake.open()
+        stack.push_async_callback(fake.close)
+        return _Isolation(fake, None)
+    network = MachineLinks(NetworkConfig(identity.tag, settings.machine_network))
+    build = await asyncio.to_thread(find_runsc, settings.runsc)
+    runtime = await asyncio.to_thread(ensure_runtime, settings.templates)
+    driver = GvisorDriver(GvisorConfig(settings.data, identity.tag, build.path, runtime), network)
+    await driver.open()
+    stack.push_async_callback(driver.close)
+    return _Isolation(driver, network.metadata_address)
+
+
+def _model_provider(settings: Settings, clock: SystemClock) -> ModelProvider:
+    options = settings.models
+    if options.provider == "scripted":
+        return ScriptedModel.from_file(options.script, clock)
+    return AnthropicModel(options.anthropic_api_key, base_url=options.anthropic_base_url or DEFAULT_BASE_URL)
+
+
+async def create_organisation(name: str, data: Path) -> tuple[str, str]:
+    """Add an organisation, whether or not a server is running. Returns its id and its first key."""
+    database = Database.sqlite(data / "opencomputer.db")
+    await database.open()
+    try:
+        # Tokens are not made here, so the secret that signs them does not matter.
+        access = Access(
+            SqlOrganisationStore(database), SqlApiKeyStore(database), SystemClock(), token_secret=b""
+        )
+        created = await access.create_organisation(name)
+    finally:
+        await database.close()
+    return created.record.org_id, created.secret

@@ -1,0 +1,204 @@
+"""Every setting of a node, read from the environment here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Literal, TypeVar
+
+DEFAULT_ROOT = Path("/var/lib/opencomputer")
+DEFAULT_LISTEN = "127.0.0.1:8080"
+DEFAULT_MACHINE_NETWORK = IPv4Network("10.231.0.0/16")
+
+T = TypeVar("T")
+
+
+class SettingsError(Exception):
+    """Lists everything that is wrong with the settings, not just the first fault."""
+
+    def __init__(self, faults: list[str]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(faults))
+
+
+@dataclass(frozen=True)
+class ListenAddress:
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class PoolOptions:
+    """Ready machines take at most `memory_share` of the host's memory; `maximum` 0 switches the pool off."""
+
+    memory_share: float = 0.10
+    minimum: int = 2
+    maximum: int = 200
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Who answers agents that have no key of their own. `provider` None: anthropic if there is a key."""
+
+    provider: Literal["anthropic", "scripted"] | None = None
+    anthropic_api_key: str | None = field(default=None, repr=False)
+    anthropic_base_url: str | None = None
+    script: Path | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """See docs/guides/settings.md for what each is for."""
+
+    listen: ListenAddress
+    data: Path = DEFAULT_ROOT / "data"
+    templates: Path = DEFAULT_ROOT / "templates"
+    local_node_file: Path = DEFAULT_ROOT / "local-node.json"
+    driver: Literal["gvisor", "fake"] = "gvisor"
+    runsc: str | None = None
+    machine_network: IPv4Network = DEFAULT_MACHINE_NETWORK
+    public_url: str | None = None
+    sandbox_domain: str = "localhost"
+    region: str = "local"
+    bootstrap_api_key: str | None = field(default=None, repr=False)
+    sandboxes_per_org: int | None = None
+    disk_cap_mb: int = 262144
+    pool: PoolOptions = PoolOptions()
+    models: ModelOptions = ModelOptions()
+    log_level: str = "info"
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What the command line says; it wins over the environment."""
+
+    listen: str | None = None
+    data: Path | None = None
+    templates: Path | None = None
+
+
+def load_settings(environment: Mapping[str, str], overrides: Overrides = Overrides()) -> Settings:
+    """Raises SettingsError naming every variable that is wrong and what is allowed."""
+    reader = _Reader(environment)
+    settings = Settings(
+        listen=reader.get("LISTEN", _listen, _listen(DEFAULT_LISTEN), override=overrides.listen),
+        data=overrides.data or reader.get("DATA", Path, DEFAULT_ROOT / "data"),
+        templates=overrides.templates or reader.get("TEMPLATES", Path, DEFAULT_ROOT / "templates"),
+        local_node_file=reader.get("LOCAL_NODE_FILE", Path, DEFAULT_ROOT / "local-node.json"),
+        driver=reader.get("DRIVER", _driver, "gvisor"),
+        runsc=reader.get("RUNSC", str, None),
+        machine_network=reader.get("MACHINE_NETWORK", IPv4Network, DEFAULT_MACHINE_NETWORK),
+        public_url=reader.get("PUBLIC_URL", _url, None),
+        sandbox_domain=reader.get("SANDBOX_DOMAIN", str, "localhost"),
+        region=reader.get("REGION", str, "local"),
+        bootstrap_api_key=reader.get("BOOTSTRAP_API_KEY", str, None),
+        sandboxes_per_org=reader.get("MAX_SANDBOXES_PER_ORG", _positive, None),
+        disk_cap_mb=reader.get("MAX_DISK_MB", _positive, 262144),
+        pool=_pool(reader),
+        models=_models(reader),
+        log_level=reader.get("LOG_LEVEL", _level, "info"),
+    )
+    if reader.faults:
+        raise SettingsError(reader.faults)
+    return settings
+
+
+def _pool(reader: _Reader) -> PoolOptions:
+    return PoolOptions(
+        memory_share=reader.get("POOL_MEMORY_SHARE", _share, 0.10),
+        minimum=reader.get("POOL_MIN", _count, 2),
+        maximum=reader.get("POOL_MAX", _count, 200),
+    )
+
+
+def _models(reader: _Reader) -> ModelOptions:
+    return ModelOptions(
+        provider=reader.get("MODEL_PROVIDER", _provider, None),
+        anthropic_api_key=reader.get("ANTHROPIC_API_KEY", str, None),
+        anthropic_base_url=reader.get("ANTHROPIC_BASE_URL", _url, None),
+        script=reader.get("MODEL_SCRIPT", _existing_file, None),
+    )
+
+
+class _Reader:
+    """Collects faults instead of stopping at the first. An empty variable counts as absent."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self.faults: list[str] = []
+
+    def get(self, name: str, parse: Callable[[str], T], default: T, *, override: str | None = None) -> T:
+        text = override if override is not None else self._environment.get(f"OPENCOMPUTER_{name}", "")
+        if not text:
+            return default
+        try:
+            return parse(text)
+        except ValueError as error:
+            self.faults.append(f"OPENCOMPUTER_{name}={text!r}: {error}")
+            return default
+
+
+def _listen(text: str) -> ListenAddress:
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isdigit() or int(port) > 65535:
+        raise ValueError("must be HOST:PORT, for instance 127.0.0.1:8080")
+    return ListenAddress(host.strip("[]"), int(port))
+
+
+def _driver(text: str) -> Literal["gvisor", "fake"]:
+    if text == "gvisor":
+        return "gvisor"
+    if text == "fake":
+        return "fake"
+    raise ValueError("must be gvisor or fake")
+
+
+def _provider(text: str) -> Literal["anthropic", "scripted"]:
+    if text == "anthropic":
+        return "anthropic"
+    if text == "scripted":
+        return "scripted"
+    raise ValueError("must be anthropic or scripted")
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return text
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ValueError("must be a whole number")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if (number := _count(text)) == 0:
+        raise ValueError("must be at least 1")
+    return number
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 0.9:
+        raise ValueError("must be a number from 0 to 0.9")
+    return share
+
+
+def _level(text: str) -> str:
+    if text not in ("debug", "info", "warning", "error"):
+        raise ValueError("must be debug, info, warning or error")
+    return text
+
+
+def _existing_file(text: str) -> Path:
+    path = Path(text)
+    if not path.is_file():
+        raise ValueError("there is no such file")
+    return path
