@@ -107,8 +107,16 @@ async def _isolation(settings: Settings, identity: NodeIdentity, stack: AsyncExi
     runtime = await asyncio.to_thread(ensure_runtime, settings.templates)
     driver = GvisorDriver(GvisorConfig(settings.data, identity.tag, build.path, runtime), network)
     await driver.open()
-    stack.push_async_callback(driver.close)
+    stack.push_async_callback(_leave_host, driver, network)
     return _Isolation(driver, network.metadata_address)
+
+
+async def _leave_host(driver: GvisorDriver, network: MachineLinks) -> None:
+    """Machines outlive the server, and with them what they need; without any, nothing stays on the host."""
+    machines = await driver.survey()
+    await driver.close()
+    if not machines:
+        await network.dismantle()
 
 
 def _model_provider(settings: Settings, clock: SystemClock) -> ModelProvider:

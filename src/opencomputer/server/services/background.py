@@ -11,15 +11,18 @@ import structlog
 
 _log = structlog.get_logger(__name__)
 
+_FINISH_SECONDS = 30.0
+
 
 class Background:
     """A task group whose members may fail alone: a failure is logged, the others go on.
 
-    On leaving, running tasks are cancelled and awaited.
+    On leaving, what was started to be finished gets its time, and all else is cancelled and awaited.
     """
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._to_finish: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Background:
         return self
@@ -27,17 +30,23 @@ class Background:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._to_finish:
+            await asyncio.wait(self._to_finish, timeout=_FINISH_SECONDS)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def start(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+    def start(self, work: Coroutine[Any, Any, Any], *, name: str, finish: bool = False) -> asyncio.Task[Any]:
+        """Start work. With `finish`, leaving waits for its end as long as that takes a reasonable time."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
+        if finish:
+            self._to_finish.add(task)
         task.add_done_callback(self._finished)
         return task
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
+        self._to_finish.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("background work failed", work=task.get_name(), exc_info=error)

@@ -232,7 +232,9 @@ class Lifecycle:
         await self._move(sandbox, SandboxState.RUNNING, SandboxState.STOPPED, StopReason.USER_REQUESTED)
         live = self._live.remove(sandbox_id)
         if live is not None:
-            self._background.start(self._provisioning.stop(live.machine), name=f"stop {sandbox_id}")
+            self._background.start(
+                self._provisioning.stop(live.machine), name=f"stop {sandbox_id}", finish=True
+            )
 
     async def set_timeout(self, org_id: OrgId, sandbox_id: SandboxId, seconds: int) -> None:
         sandbox = await self.get(org_id, sandbox_id)

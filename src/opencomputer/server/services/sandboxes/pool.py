@@ -148,7 +148,9 @@ class Pool:
 
     def _retire(self, shelf: _Shelf) -> None:
         while shelf.ready:
-            self._background.start(self._provisioning.stop(shelf.ready.popleft()), name="retire a machine")
+            self._background.start(
+                self._provisioning.stop(shelf.ready.popleft()), name="retire a machine", finish=True
+            )
         if not shelf.waiting and not shelf.starting:
             del self._shelves[shelf.template.hash]
 
@@ -180,7 +182,7 @@ class Pool:
     def _drop_dead(self, shelf: _Shelf) -> None:
         for machine in [member for member in shelf.ready if member.lost]:
             shelf.ready.remove(machine)
-            self._background.start(self._provisioning.stop(machine), name="remove a dead member")
+            self._background.start(self._provisioning.stop(machine), name="remove a dead member", finish=True)
 
     def _target(self, shelf: _Shelf, now: float) -> int:
         while shelf.claims and shelf.claims[0] < now - _DEMAND_WINDOW_SECONDS:
