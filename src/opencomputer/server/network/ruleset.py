@@ -116,6 +116,7 @@ def _local(spec: RulesetSpec) -> str:
         iifname != "oc{spec.node_tag}*" accept
         ct state established,related accept
         ct status dnat ip daddr {spec.node_address} accept
+        drop
     }}"""
 
 

@@ -1,0 +1,281 @@
+"""What a machine can reach, tried with real packets between namespaces that the test builds."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.support.driver_harness import new_machine_id, why_no_gvisor
+from tests.support.host_state import host_state, node_state
+from tests.support.namespaces import Namespace, machine_namespace, neighbour
+from tests.support.sockets import HOST, ask_datagram, ask_stream, can_connect, tcp_listener, udp_echo
+
+from opencomputer.server.contracts.network import Link
+from opencomputer.server.network.links import MachineLinks, NetworkConfig
+from opencomputer.server.network.resolver import ResolverConfig
+
+pytestmark = [pytest.mark.anyio, pytest.mark.machines]
+
+PUBLIC = "203.0.113.77"
+PRIVATE = ["10.77.0.7", "172.16.77.7", "192.168.77.7", "100.64.77.7", "169.254.77.7", "198.18.77.7"]
+PORT = 8123
+ECHO_PORT = 8124
+QUESTION = b"\x12\x34\x01\x00" + bytes(8)
+
+
+@dataclass
+class World:
+    network: MachineLinks
+    outside: Namespace
+    cables: ExitStack
+
+    def machine(self, *, egress: bool = True) -> tuple[Namespace, Link]:
+        link = self.network.reserve(new_machine_id(), egress=egress)
+        return self.cables.enter_context(machine_namespace(self.network, link)), link
+
+    def tcp_outside(self, address: str) -> list[str]:
+        return self.cables.enter_context(tcp_listener(self.outside, address, PORT))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def outside() -> Generator[Namespace]:
+    missing = why_no_gvisor()
+    if missing:
+        pytest.skip(missing)
+    with neighbour(f"tst{secrets.token_hex(3)}", [PUBLIC, *PRIVATE]) as namespace:
+        yield namespace
+
+
+@asynccontextmanager
+async def a_node(tmp_path: Path) -> AsyncGenerator[MachineLinks]:
+    """A node's network whose names are resolved by whatever listens at the public address."""
+    tag = secrets.token_hex(3)
+    resolver = ResolverConfig(upstreams=((PUBLIC, ECHO_PORT),), attempt_seconds=1.0)
+    network = MachineLinks(NetworkConfig(tag, resolver=resolver))
+    await network.open()
+    try:
+        yield network
+    finally:
+        for machine_id in network.links():
+            await asyncio.to_thread(network.release, machine_id)
+        await network.dismantle()
+        left = [*host_state(tag, tmp_path / "none"), *node_state(tag)]
+        assert not left, left
+
+
+@pytest.fixture
+async def world(outside: Namespace, tmp_path: Path, anyio_backend: str) -> AsyncGenerator[World]:
+    async with a_node(tmp_path) as network:
+        with ExitStack() as cables:
+            yield World(network, outside, cables)
+
+
+async def test_a_machine_reaches_public_addresses(world: World) -> None:
+    """Through the host, under the host's address."""
+    machine, link = world.machine()
+    peers = world.tcp_outside(PUBLIC)
+    assert machine.call(lambda: can_connect(PUBLIC, PORT))
+    await wait_for(lambda: peers == ["198.51.100.1"])
+    assert link.guest_address not in peers
+
+
+async def test_datagrams_to_public_addresses_come_back(world: World) -> None:
+    machine, _ = world.machine()
+    with udp_echo(world.outside, PUBLIC, ECHO_PORT):
+        assert machine.call(lambda: ask_datagram(PUBLIC, ECHO_PORT, b"ping")) == b"ping"
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+async def test_a_machine_does_not_reach_private_addresses(world: World, address: str) -> None:
+    """The host does reach them, so only the filter is in between."""
+    machine, _ = world.machine()
+    peers = world.tcp_outside(address)
+    assert can_connect(address, PORT)
+    assert not machine.call(lambda: can_connect(address, PORT))
+    await wait_for(lambda: len(peers) == 1)
+
+
+async def test_a_machine_does_not_reach_the_host(world: World) -> None:
+    """Whatever address of the host it tries, on a port that is open to everybody."""
+    machine, link = world.machine()
+    addresses = [link.gateway, world.network.node_address, "198.51.100.1", host_address()]
+    with tcp_listener(HOST, "0.0.0.0", PORT) as peers:
+        for address in addresses:
+            assert can_connect(address, PORT)
+            assert not machine.call(lambda a=address: can_connect(a, PORT)), address
+    assert len(peers) == len(addresses)
+
+
+async def test_a_machine_does_not_reach_another_machine(world: World) -> None:
+    first, _ = world.machine()
+    second, link = world.machine()
+    with tcp_listener(second, "0.0.0.0", PORT) as peers:
+        assert can_connect(link.guest_address, PORT)
+        assert not first.call(lambda: can_connect(link.guest_address, PORT))
+    assert len(peers) == 1
+
+
+async def test_a_machine_does_not_reach_a_machine_of_another_node(world: World, tmp_path: Path) -> None:
+    first, _ = world.machine()
+    async with a_node(tmp_path) as other:
+        link = other.reserve(new_machine_id(), egress=True)
+        with machine_namespace(other, link) as second:
+            with tcp_listener(second, "0.0.0.0", PORT) as peers:
+                assert not first.call(lambda: can_connect(link.guest_address, PORT))
+                assert not first.call(lambda: can_connect(other.node_address, 9254))
+            assert peers == []
+
+
+async def test_nobody_outside_reaches_a_machine(world: World) -> None:
+    machine, link = world.machine()
+    world.outside.run(["ip", "route", "replace", "10.231.0.0/16", "via", "198.51.100.1"])
+    with tcp_listener(machine, "0.0.0.0", PORT) as peers:
+        assert not world.outside.call(lambda: can_connect(link.guest_address, PORT))
+    assert peers == []
+
+
+async def test_the_metadata_address_leads_to_the_node_and_names_the_machine(world: World) -> None:
+    """The node knows its caller by the address, so that address must be the machine's own."""
+    machine, link = world.machine()
+    with tcp_listener(HOST, *world.network.metadata_address) as peers:
+        assert machine.call(lambda: can_connect("169.254.169.254", 80))
+        assert not machine.call(lambda: can_connect("169.254.169.254", 443))
+        assert not machine.call(lambda: can_connect(*world.network.metadata_address))
+    assert peers == [link.guest_address]
+
+
+async def test_the_resolver_answers_on_both_transports(world: World) -> None:
+    machine, _ = world.machine()
+    with udp_echo(world.outside, PUBLIC, ECHO_PORT):
+        asked = asyncio.to_thread(
+            machine.call, lambda: ask_datagram("169.254.169.253", 53, QUESTION, seconds=3)
+        )
+        assert await asked == QUESTION
+    failure = await asyncio.to_thread(machine.call, lambda: ask_stream("169.254.169.253", 53, QUESTION))
+    assert failure[:2] == QUESTION[:2]
+    assert failure[3] & 0x0F == 2
+
+
+async def test_a_machine_without_network_reaches_nothing_but_the_metadata(world: World) -> None:
+    """Names are not resolved either: a question is a message to the outside."""
+    machine, link = world.machine(egress=False)
+    peers = world.tcp_outside(PUBLIC)
+    with tcp_listener(HOST, *world.network.metadata_address) as callers:
+        assert machine.call(lambda: can_connect("169.254.169.254", 80))
+    assert callers == [link.guest_address]
+    assert not machine.call(lambda: can_connect(PUBLIC, PORT))
+    assert machine.call(lambda: ask_datagram("169.254.169.253", 53, QUESTION)) is None
+    assert peers == []
+
+
+async def test_the_host_reaches_a_machine_without_network(world: World) -> None:
+    machine, link = world.machine(egress=False)
+    with tcp_listener(machine, "0.0.0.0", PORT) as peers:
+        assert can_connect(link.guest_address, PORT)
+    assert peers == [link.gateway]
+
+
+@pytest.mark.parametrize("source", ["203.0.113.50", "neighbour", "gateway"])
+async def test_packets_under_a_false_address_go_nowhere(world: World, source: str) -> None:
+    machine, link = world.machine()
+    _, other = world.machine()
+    address = {"neighbour": other.guest_address, "gateway": link.gateway}.get(source, source)
+    with udp_echo(world.outside, PUBLIC, ECHO_PORT) as peers:
+        machine.call(lambda: send_raw(address, PUBLIC, ECHO_PORT))
+        machine.call(lambda: send_raw(link.guest_address, PUBLIC, ECHO_PORT))
+        await wait_for(lambda: bool(peers))
+        await asyncio.sleep(0.1)  # the false one was sent first and would be here by now
+    assert peers == ["198.51.100.1"]
+
+
+async def test_a_machine_has_no_ipv6_but_its_loopback(world: World) -> None:
+    machine, _ = world.machine()
+    addresses = machine.run(["ip", "-6", "-o", "address"])
+    assert [line.split()[1] for line in addresses.splitlines()] == ["lo"]
+
+
+async def test_ipv6_packets_of_a_machine_are_dropped(world: World) -> None:
+    """Also when it gives itself an address, as root in a machine may."""
+    machine, link = world.machine()
+    machine.run(["sysctl", "-qw", "net.ipv6.conf.eth0.disable_ipv6=0"])
+    machine.run(["ip", "address", "add", "fd77::2/64", "dev", "eth0", "nodad"])
+    give = ["ip", "address", "add", "fd77::1/64", "dev", link.host_interface, "nodad"]
+    await asyncio.to_thread(subprocess.run, give, check=True)
+    with socket.create_server(("fd77::1", 0), family=socket.AF_INET6) as listener:
+        port = listener.getsockname()[1]
+        assert not machine.call(lambda: can_connect("fd77::1", port))
+
+
+async def test_opening_again_keeps_the_address_and_the_links(world: World) -> None:
+    """A restarted server takes its network over: machines know the way to the old address."""
+    machine, link = world.machine()
+    await world.network.close()
+    again = MachineLinks(world.network._config)  # pyright: ignore[reportPrivateUsage]
+    await again.open()
+    try:
+        assert again.node_address == world.network.node_address
+        assert len(again.links()) == 1
+        with tcp_listener(HOST, *again.metadata_address) as peers:
+            assert machine.call(lambda: can_connect("169.254.169.254", 80))
+        assert peers == [link.guest_address]
+    finally:
+        await again.close()
+
+
+async def test_traffic_is_counted(world: World) -> None:
+    machine, link = world.machine()
+    before = world.network.traffic(link)
+    with tcp_listener(machine, "0.0.0.0", PORT):
+        assert can_connect(link.guest_address, PORT)
+    after = world.network.traffic(link)
+    assert after[0] > before[0]
+    assert after[1] > before[1]
+
+
+def host_address() -> str:
+    """The address of the host that the world would use."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.connect((PUBLIC, 9))  # sends nothing
+        return str(sock.getsockname()[0])
+
+
+def send_raw(source: str, target: str, port: int) -> None:
+    """One UDP packet with a source address of our choice; the kernel fills in the checksum of the header."""
+    payload = b"x"
+    udp = struct.pack("!HHHH", 4444, port, 8 + len(payload), 0) + payload
+    header = struct.pack(
+        "!BBHHHBBH4s4s",
+        0x45,
+        0,
+        20 + len(udp),
+        0,
+        0,
+        64,
+        socket.IPPROTO_UDP,
+        0,
+        socket.inet_aton(source),
+        socket.inet_aton(target),
+    )
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as sock:
+        sock.sendto(header + udp, (target, 0))
+
+
+async def wait_for(done: Callable[[], bool], *, seconds: float = 3.0) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
