@@ -8,13 +8,16 @@ import signal
 import sys
 
 from . import protocol
+from .cgroups import CgroupTrees
 from .children import Children
 from .identity import Identity
+from .impersonation import Impersonator
 from .loop import READ, Loop, log
 from .server import Server
 from .session import Surroundings
 from .sessions import Sessions
 from .spawning import Spawner
+from .syscalls import adopt_orphans
 from .transfers import FileRequests
 from .trees import Trees
 from .users import OneUser, UserDatabase
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from .requests import Request
 
 _OPEN_FILES = 65536
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Guest:
@@ -37,8 +39,9 @@ class Guest:
         self.loop = Loop()
         children = Children()
         self.loop.on_wake = children.reap
-        trees = Trees(self.loop, whole_machine=is_init)
-        around = Surroundings(self.loop, children, Spawner(switch_users=is_init), trees)
+        trees = _machine_trees(self.loop) if is_init else Trees(self.loop, whole_machine=False)
+        spawner = Spawner(Impersonator() if is_init else None)
+        around = Surroundings(self.loop, children, spawner, trees)
         self.sessions = Sessions(around, users)
         self.server = Server(self.loop, token, self.sessions.keep_attachments)
         identity = Identity(self.server, self.sessions, whole_machine=is_init)
@@ -114,7 +117,7 @@ def main_on_host() -> None:
     home = os.environ.pop("OC_HOME", os.getcwd())
     guest = Guest(token, OneUser(home), is_init=False)
     _prepare_process(guest.loop)
-    _adopt_orphans()
+    adopt_orphans()
     print(guest.server.listen("127.0.0.1", 0, refuse_own_address=False), flush=True)
 
     def at_end(_events: int) -> None:
@@ -125,7 +128,9 @@ def main_on_host() -> None:
     guest.loop.run()
 
 
-def _adopt_orphans() -> None:
-    import ctypes
-
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def _machine_trees(loop: Loop) -> Trees:
+    try:
+        return CgroupTrees(loop)
+    except OSError as error:
+        log(f"no control groups, process trees are kept by descent: {error}")
+        return Trees(loop, whole_machine=True)

@@ -74,6 +74,10 @@ class SessionRequest:
             )
         if not self.argv or not self.argv[0]:
             raise protocol.ProtocolError("argv must name a program")
+        if any("\0" in text for text in (*self.argv, *self.environment.values(), self.cwd or "")):
+            raise protocol.ProtocolError("arguments, environment and directory cannot contain NUL")
+        if any(not name or "=" in name or "\0" in name for name in self.environment):
+            raise protocol.ProtocolError("an environment variable has an impossible name")
 
 
 class Surroundings:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 MARK = "OC_SESSION_ID"
-_SWEEP_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+SWEEP_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _ROUNDS = 20
 
 
@@ -110,8 +110,8 @@ class Tree:
             if not found:
                 return
             kill_all(found)
-        if turn < len(_SWEEP_SECONDS):
-            self._loop.call_later(_SWEEP_SECONDS[turn], lambda: self._sweep(turn + 1))
+        if turn < len(SWEEP_SECONDS):
+            self._loop.call_later(SWEEP_SECONDS[turn], lambda: self._sweep(turn + 1))
 
     def _is_marked(self, pid: int) -> bool:
         try:
@@ -125,18 +125,18 @@ class Trees:
     """Makes the tree of each session and knows whether any user process is left."""
 
     def __init__(self, loop: Loop, *, whole_machine: bool) -> None:
-        self._loop = loop
+        self.loop = loop
         self._whole_machine = whole_machine
 
     def new(self, session_id: str) -> Tree:
-        return Tree(self._loop, session_id)
+        return Tree(self.loop, session_id)
 
     def count_processes(self) -> int:
         """User processes: in a machine everything but ourselves, elsewhere what descends from us."""
-        entries = living_processes()
-        if self._whole_machine:
-            return sum(entry.pid != os.getpid() for entry in entries)
         ours = os.getpid()
+        if self._whole_machine:
+            return sum(name.isdecimal() and int(name) != ours for name in os.listdir("/proc"))
+        entries = living_processes()
         below = {entry.pid for entry in entries if entry.parent == ours}
         return len(descendants([entry for entry in entries if entry.pid != ours], below)) if below else 0
 
