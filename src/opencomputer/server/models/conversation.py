@@ -17,8 +17,9 @@ DEFAULT_CWD = "/home/sandbox"
 
 # What the engine puts into a user message beside the user's words: <system-reminder>…</system-reminder>.
 _ADDITION = re.compile(r"<(system-reminder|local-command-[a-z]+|command-[a-z]+)>")
-_INTERRUPTION = re.compile(r"\[Request interrupted by user[^\]]*\]")
-_CWD = re.compile(r"[Ww]orking directory: (/[^\n\"<]*?)(?: \(was [^\n]*\))?$", re.MULTILINE)
+_INTERRUPTION = re.compile(r"\[Request interrupted by user[^\]]{0,40}\]")
+_CWD_LABEL = "orking directory: /"
+_CWD = re.compile(r"(/[^\n\"<]{0,4095}?)(?: \(was [^\n]*\))?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,15 @@ def _working_directory(body: Mapping[str, Json]) -> str:
     for message in _objects(body.get("messages")):
         if message.get("role") != "assistant":
             texts += [str(block.get("text", "")) for block in _blocks(message.get("content"))]
-    named = [match.group(1).strip() for text in texts for match in _CWD.finditer(text)]
+    named = [found for text in texts if (found := _last_directory(text))]
     return named[-1] if named else DEFAULT_CWD
+
+
+def _last_directory(text: str) -> str | None:
+    # Only the last place is looked at closely: what comes from a machine must not cost its length squared.
+    label = text.rfind(_CWD_LABEL)
+    match = _CWD.match(text, label + len(_CWD_LABEL) - 1) if label >= 0 else None
+    return match.group(1).strip() if match else None
 
 
 def _without_additions(text: str) -> str:

@@ -147,19 +147,18 @@ def choose_steps(script: Script, body: Mapping[str, Json]) -> Reply:
     return steps if any(_is_an_answer(step) for step in steps) else (*steps, Text("OK."))
 
 
-def smallest_document(schema: Mapping[str, Json], text: str, *, depth: int = 16) -> Json:
+def smallest_document(schema: Json, text: str, *, depth: int = 16) -> Json:
     """The smallest document that fits a simple JSON schema, with `text` wherever a string is wanted."""
-    if depth == 0:
+    if not isinstance(schema, dict) or depth == 0:
         return None
     options = schema.get("enum")
     if isinstance(options, list) and options:
         return options[0]
     match schema.get("type"):
         case "object":
-            properties = cast("Mapping[str, Mapping[str, Json]]", schema.get("properties") or {})
-            return {
-                name: smallest_document(inner, text, depth=depth - 1) for name, inner in properties.items()
-            }
+            inner = schema.get("properties")
+            properties = inner if isinstance(inner, dict) else {}
+            return {name: smallest_document(each, text, depth=depth - 1) for name, each in properties.items()}
         case "array":
             return []
         case "boolean":
@@ -180,14 +179,11 @@ def _title(conversation: Conversation) -> str:
     return " ".join(conversation.prompt.split()[:6]) or "Untitled"
 
 
-def _schema(body: Mapping[str, Json]) -> Mapping[str, Json] | None:
+def _schema(body: Mapping[str, Json]) -> Json:
     config = body.get("output_config")
-    nested = config.get("format") if isinstance(config, Mapping) else None
+    nested = config.get("format") if isinstance(config, dict) else None
     wanted = nested or body.get("output_format")
-    if not isinstance(wanted, Mapping) or wanted.get("type") != "json_schema":
-        return None
-    schema = wanted.get("schema")
-    return schema if isinstance(schema, Mapping) else None
+    return wanted.get("schema") if isinstance(wanted, dict) and wanted.get("type") == "json_schema" else None
 
 
 def _problem(body: Json) -> str | None:
