@@ -61,6 +61,7 @@ def _turn_end(line: bytes, position: int) -> TurnEnd | None:
         return None
     event = cast("dict[str, Any]", parsed)
     code = _exit_code(event)
+    # The runner names the prompts that are still to come, so that an event without any means: idle.
     if code is None or event.get("pending_prompts"):
         return None
     session = event.get("claude_session_id")
@@ -73,7 +74,7 @@ def _exit_code(event: dict[str, Any]) -> int | None:
             return 0
         case "interrupted":
             return 130
-        case "error" if event.get("ends_turn") is True:
+        case "error":
             return 1
         case _:
             return None

@@ -19,6 +19,8 @@ GATEWAY_URL = "http://169.254.169.254/v1/model/anthropic"
 PLACEHOLDER_KEY = "provided-by-the-node"
 CLAUDE_SESSION_LABEL = "claudeSession"
 DELIVERED_TURN_END_LABEL = "deliveredTurnEnd"
+# Beyond all output there will be: whoever only writes needs no replay.
+_END = 1 << 62
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
@@ -86,5 +88,5 @@ class Agents:
 
     async def _write(self, live: LiveSandbox, process_id: ProcessId, *lines: Mapping[str, Any]) -> None:
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        async with live.machine.processes.attach(process_id) as attachment:
+        async with live.machine.processes.attach(process_id, offset=_END) as attachment:
             await attachment.write(text.encode())
