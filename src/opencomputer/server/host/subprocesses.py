@@ -54,18 +54,18 @@ def run(
     return Completed(process.returncode, output[:MAX_OUTPUT_BYTES].decode(errors="replace"))
 
 
-async def run_async(argv: Sequence[str], *, deadline_seconds: float, stdin: bytes = b"") -> Completed:
-    """As `run`, without blocking. Cancellation kills the program."""
+async def run_async(argv: Sequence[str], *, deadline_seconds: float) -> Completed:
+    """As `run` with no input, without blocking. Cancellation kills the program."""
     process = await asyncio.create_subprocess_exec(
         *argv,
-        stdin=asyncio.subprocess.PIPE,
+        stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,
     )
     try:
         async with asyncio.timeout(deadline_seconds):
-            output, _ = await process.communicate(stdin)
+            output, _ = await process.communicate()
     except TimeoutError:
         raise CommandTimedOut(f"{argv[0]} took longer than {deadline_seconds} s") from None
     finally:

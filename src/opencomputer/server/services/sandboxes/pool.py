@@ -17,7 +17,7 @@ from opencomputer.server.contracts.stores import MachineRow
 from opencomputer.server.contracts.templates import TemplateLayers
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy, pool_target, refusal
-from opencomputer.server.domain.errors import NoCapacity, OpenComputerError
+from opencomputer.server.domain.errors import NoCapacity, OpenComputerError, StartFailed
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
@@ -202,7 +202,8 @@ class Pool:
             shelf.refusal = refused.message
             shelf.retry_at = self._clock.monotonic() + _CAPACITY_POLL_SECONDS
             return
-        except OpenComputerError as error:
+        except Exception as error:
+            # The top of a task: whatever went wrong is told to one who waits, who would wait for ever else.
             self._failed(shelf, error)
             return
         finally:
@@ -210,17 +211,20 @@ class Pool:
             self._changed.set()
         await self._hand_over(shelf, machine)
 
-    def _failed(self, shelf: _Shelf, error: OpenComputerError) -> None:
+    def _failed(self, shelf: _Shelf, error: Exception) -> None:
         """Tell one who waits, and slow down: a template that cannot start must not eat the host."""
         shelf.failures += 1
         backoff = min(_FIRST_BACKOFF_SECONDS * 2 ** (shelf.failures - 1), _LONGEST_BACKOFF_SECONDS)
         _log.error(
-            "a machine did not start", template=shelf.template.name, error=str(error), failures=shelf.failures
+            "a machine did not start",
+            template=shelf.template.name,
+            failures=shelf.failures,
+            exc_info=error,
         )
         if shelf.waiting:
             future = shelf.waiting.popleft()
             if not future.done():
-                future.set_exception(error)
+                future.set_exception(error if isinstance(error, OpenComputerError) else StartFailed())
         else:
             shelf.retry_at = self._clock.monotonic() + backoff
 
