@@ -90,6 +90,8 @@ class GvisorHarness(DriverHarness):
         super().__init__(folder)
         self.layers = layers
         self.node_tag = secrets.token_hex(3)
+        self.runsc = runsc
+        self.runtime = runtime
         self._config = GvisorConfig(self.data_dir, self.node_tag, runsc, runtime)
         self._network: MachineLinks | None = None
 
@@ -105,6 +107,19 @@ class GvisorHarness(DriverHarness):
         driver = GvisorDriver(self._config, self._network, before_step=lambda step: self.before_step(step))
         await driver.open()
         self.driver = driver
+
+    async def use_instead_of_runsc(self, program: Path, *, start_deadline_seconds: float = 30) -> None:
+        """Start machines with another program that is asked for nothing else.
+
+        What it is and can do is still what the real one says.
+        """
+        stand_in = self.folder / "stand-in"
+        stand_in.write_text(
+            f'#!/bin/sh\ncase "$1" in --version|flags) exec {self.runsc} "$@";; esac\nexec {program} "$@"\n'
+        )
+        stand_in.chmod(0o755)
+        self._config = replace(self._config, runsc=stand_in, start_deadline_seconds=start_deadline_seconds)
+        await self.restart()
 
     async def dismantle(self) -> None:
         self.before_step = lambda _: None

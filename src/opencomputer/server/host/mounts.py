@@ -47,5 +47,13 @@ def bind(source: Path, target: Path) -> None:
     mount(str(source), target, flags=Mount.BIND)
 
 
+def bind_read_only(source: Path, target: Path) -> None:
+    """As `bind`, and nothing can be written by way of `target`, whatever is mounted again inside."""
+    bind(source, target)
+    mount(
+        "none", target, flags=Mount.BIND | Mount.REMOUNT | Mount.READ_ONLY | Mount.NO_SUID | Mount.NO_DEVICES
+    )
+
+
 def _escape(path: Path) -> str:
     return str(path).replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")

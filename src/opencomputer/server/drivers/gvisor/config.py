@@ -47,6 +47,11 @@ class MachineFolder:
         return self.path / "root"
 
     @property
+    def runtime(self) -> Path:
+        """Where the runtime folder is shown to the machine, read-only."""
+        return self.path / "runtime"
+
+    @property
     def bundle(self) -> Path:
         return self.path / "bundle"
 
@@ -67,7 +72,7 @@ class MachineFolder:
     def create(self) -> None:
         """Raises FileExistsError when the machine exists."""
         self.path.mkdir(mode=0o700, parents=True)
-        for folder in (self.upper, self.work, self.root, self.bundle, self.state):
+        for folder in (self.upper, self.work, self.root, self.runtime, self.bundle, self.state):
             folder.mkdir()
         self.upper.chmod(0o755)
 

@@ -28,7 +28,7 @@ class FailureKind(StrEnum):
 class Failure:
     kind: FailureKind
     message: str
-    """The end of what runsc said, on one line."""
+    """What runsc said, on one line, without the call stacks it likes to add."""
     path: str | None = None
     """The file in question, for DELETED_FILE."""
 
@@ -45,14 +45,16 @@ _PATTERNS = (
         re.compile(r"opening state file|statefile|bad header|checksum mismatch|failed to load kernel"),
     ),
 )
-_QUOTED_PATH = re.compile(r"\"(/[^\"]*)\"")
+_SAVED_FILE = re.compile(r'dentry\("([^"]*)"\)')
+_STACK = re.compile(r"\n(?:goroutine \d+ |panic\()")
 
 
 def classify(output: str) -> Failure:
     """Decide from everything a failed runsc printed."""
-    message = " ".join(output.split())[-_MAX_MESSAGE:] or "runsc said nothing"
+    said = _STACK.split(output, maxsplit=1)[0]
+    message = " ".join(said.split())[:_MAX_MESSAGE] or "runsc said nothing"
     for kind, pattern in _PATTERNS:
-        if pattern.search(output):
-            path = _QUOTED_PATH.search(output) if kind is FailureKind.DELETED_FILE else None
-            return Failure(kind, message, path[1] if path else None)
+        if pattern.search(said):
+            path = _SAVED_FILE.search(said) if kind is FailureKind.DELETED_FILE else None
+            return Failure(kind, message, f"/{path[1].lstrip('/')}" if path else None)
     return Failure(FailureKind.OTHER, message)

@@ -21,7 +21,7 @@ from opencomputer.server.contracts.network import Link
 from opencomputer.server.drivers.gvisor.config import MachineFolder, empty_folder
 from opencomputer.server.drivers.gvisor.node import Node
 from opencomputer.server.host.kernel import Unshare, unshare
-from opencomputer.server.host.mounts import bind, detach_propagation, mount_overlay
+from opencomputer.server.host.mounts import bind, bind_read_only, detach_propagation, mount_overlay
 
 _CONSOLE_BYTES = 1 << 16
 _MEMORY_REPORT = Path("/proc/meminfo")
@@ -84,6 +84,9 @@ def _mount_inside(node: Node, plan: LaunchPlan) -> None:
     detach_propagation()
     folder = plan.folder
     mount_overlay(plan.layers, folder.upper, folder.work, folder.root)
+    # All machines share this folder, and the option "ro" of the bundle is only a wish: root in a machine
+    # can mount it again without. Here it is the host that refuses.
+    bind_read_only(node.config.runtime, folder.runtime)
     # The machine is told this much memory; runsc would tell it the host's.
     bind(folder.memory_report, _MEMORY_REPORT)
     _pretend_old_network_namespace(node)

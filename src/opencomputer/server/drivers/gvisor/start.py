@@ -110,7 +110,7 @@ def _write_files(node: Node, spec: MachineSpec, folder: MachineFolder) -> None:
     interpreter = json.loads((node.config.runtime / "argv.json").read_text())
     bundle = BundleSpec(
         root=folder.root,
-        runtime=node.config.runtime,
+        runtime=folder.runtime,
         interpreter=interpreter,
         token=spec.token,
         setuid=node.build.honours_setuid,
