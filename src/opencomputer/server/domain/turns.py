@@ -55,7 +55,7 @@ def _turn_end(line: bytes, position: int) -> TurnEnd | None:
         return None
     try:
         parsed = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(parsed, dict):
         return None
