@@ -6,4 +6,4 @@ bin=.venv/bin
 "$bin/ruff" check
 "$bin/ruff" format --check
 "$bin/pyright"
-"$bin/pytest" -q tests/architecture
+"$bin/python" -m pytest -q tests/architecture

@@ -223,11 +223,18 @@ def _lay_files(build: _Build) -> None:
     files = build.recipe.files
     for source in sorted(files.rglob("*")) if files.is_dir() else []:
         target = build.root / source.relative_to(files)
-        if source.is_dir() and not source.is_symlink():
-            target.mkdir(exist_ok=True)
-            continue
-        target.unlink(missing_ok=True)
-        shutil.copy(source, target, follow_symlinks=False)
+        if source.is_symlink():
+            target.unlink(missing_ok=True)
+            target.symlink_to(source.readlink())
+        elif source.is_dir():
+            if not target.is_dir():
+                target.mkdir()
+                target.chmod(0o755)
+        else:
+            target.unlink(missing_ok=True)
+            shutil.copyfile(source, target)
+            # Version control keeps the execute bit only; the rest of a checkout's modes is chance.
+            target.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
     for name, mode in build.recipe.modes.items():
         (build.root / name).chmod(mode)
 

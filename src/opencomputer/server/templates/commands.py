@@ -45,6 +45,8 @@ def run(
             text=True,
             errors="replace",
             start_new_session=True,
+            # What is built must be readable for the users of machines, whatever the operator's habits are.
+            umask=0o022,
             pass_fds=tuple(keep_open),
         )
     except FileNotFoundError as error:

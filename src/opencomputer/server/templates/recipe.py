@@ -71,7 +71,7 @@ def load_recipe(folder: Path) -> Recipe:
         exclude=_strings(path, table, "exclude"),
         include=_strings(path, table, "include"),
         variables=_text_table(path, table, "variables"),
-        modes={name: int(mode, 8) for name, mode in _text_table(path, table, "modes").items()},
+        modes=_modes(path, table),
         content=digest_of_tree(folder),
     )
 
@@ -104,6 +104,17 @@ def digest_of_tree(folder: Path) -> str:
         elif stat.S_ISDIR(mode):
             digest.update(f"folder {name}\0".encode())
     return digest.hexdigest()
+
+
+def _modes(path: Path, table: Mapping[str, object]) -> dict[str, int]:
+    modes: dict[str, int] = {}
+    for name, mode in _text_table(path, table, "modes").items():
+        if not re.fullmatch("[0-7]{3,4}", mode):
+            raise InvalidRecipe(f"{path}: the mode of {name} must be three or four octal digits.")
+        if name.startswith("/") or ".." in name.split("/"):
+            raise InvalidRecipe(f"{path}: {name} is not a path inside the template.")
+        modes[name] = int(mode, 8)
+    return modes
 
 
 def _strings(path: Path, table: Mapping[str, object], key: str) -> tuple[str, ...]:

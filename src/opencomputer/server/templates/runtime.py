@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,6 +92,16 @@ def _make(target: Path, fill: Callable[[Path], None]) -> None:
     half.mkdir()
     try:
         fill(half)
+        _let_everyone_read(half)
         half.rename(target)
     finally:
         shutil.rmtree(half, ignore_errors=True)
+
+
+def _let_everyone_read(folder: Path) -> None:
+    """Users of machines run what is in a bundle, whatever the umask of whoever made it."""
+    for parent, _, names in os.walk(folder):
+        os.chmod(parent, 0o755)
+        for name in names:
+            path = Path(parent, name)
+            path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
