@@ -55,6 +55,8 @@ class ServerProcess:
             **{name: value for name, value in os.environ.items() if not name.startswith("OPENCOMPUTER_")},
             "OPENCOMPUTER_LOCAL_NODE_FILE": str(self._local_node),
             "OPENCOMPUTER_MODEL_PROVIDER": "scripted",
+            "OPENCOMPUTER_POOL_MIN": "2",
+            "OPENCOMPUTER_POOL_MAX": "4",
             **self.environment,
         }
         with open(self.data.parent / f"{self.data.name}.log", "ab") as log:

@@ -31,10 +31,13 @@ class ListenAddress:
 
 @dataclass(frozen=True)
 class PoolOptions:
-    """Ready machines take at most `memory_share` of the host's memory; `maximum` 0 switches the pool off."""
+    """Ready machines take at most `memory_share` of the host's memory; `maximum` 0 switches the pool off.
+
+    `minimum` is kept ready without any demand; None means half of what the share affords.
+    """
 
     memory_share: float = 0.10
-    minimum: int = 2
+    minimum: int | None = None
     maximum: int = 200
 
 
@@ -108,7 +111,7 @@ def load_settings(environment: Mapping[str, str], overrides: Overrides = Overrid
 def _pool(reader: _Reader) -> PoolOptions:
     return PoolOptions(
         memory_share=reader.get("POOL_MEMORY_SHARE", _share, 0.10),
-        minimum=reader.get("POOL_MIN", _count, 2),
+        minimum=reader.get("POOL_MIN", _count, None),
         maximum=reader.get("POOL_MAX", _count, 200),
     )
 

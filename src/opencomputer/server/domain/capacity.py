@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PoolPolicy:
-    """`memory_share` of the host's memory may be held by ready machines of `machine_bytes` each."""
+    """`memory_share` of the host's memory may be held by ready machines of `machine_bytes` each.
+
+    `minimum` is kept without any demand; None means half of what the share affords.
+    """
 
     memory_share: float
     machine_bytes: int
-    minimum: int
+    minimum: int | None
     maximum: int
 
 
@@ -22,7 +25,8 @@ def pool_target(policy: PoolPolicy, host_memory_bytes: int, recent_claims: int) 
     """
     affordable = int(host_memory_bytes * policy.memory_share) // max(policy.machine_bytes, 1)
     ceiling = max(0, min(policy.maximum, affordable))
-    return min(ceiling, max(policy.minimum, 2 * recent_claims))
+    minimum = (ceiling + 1) // 2 if policy.minimum is None else policy.minimum
+    return min(ceiling, max(minimum, 2 * recent_claims))
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from opencomputer.server.services.sandboxes.provisioning import Provisioning
 
 _log = structlog.get_logger(__name__)
 
-_DEMAND_WINDOW_SECONDS = 60.0
-_QUIET_SECONDS = 0.25
+_DEMAND_WINDOW_SECONDS = 600.0
 _CAPACITY_POLL_SECONDS = 2.0
 _CLAIM_SECONDS = 30.0
 _FIRST_BACKOFF_SECONDS = 1.0
@@ -57,8 +56,8 @@ class _Shelf:
 
 
 class Pool:
-    """Hands out machines. Claims that find none ready wait in order; starts serve them first, and refill
-    one at a time when nobody waits and the last claim is a moment ago."""
+    """Hands out machines. Claims that find none ready wait in order; starts serve them first. When nobody
+    waits the pool is refilled, one machine at a time, so that most of the host is left to those who use it."""
 
     def __init__(
         self,
@@ -171,12 +170,8 @@ class Pool:
         owed = len(shelf.waiting) - shelf.starting
         for _ in range(min(owed, self._settings.parallel_starts - shelf.starting)):
             self._begin(shelf)
-        if shelf.waiting or shelf.starting or len(shelf.ready) >= self._target(shelf, now):
-            return _CAPACITY_POLL_SECONDS
-        quiet_for = now - shelf.claims[-1] if shelf.claims else _QUIET_SECONDS
-        if quiet_for < _QUIET_SECONDS:
-            return _QUIET_SECONDS - quiet_for
-        self._begin(shelf)
+        if not shelf.waiting and not shelf.starting and len(shelf.ready) < self._target(shelf, now):
+            self._begin(shelf)
         return _CAPACITY_POLL_SECONDS
 
     def _drop_dead(self, shelf: _Shelf) -> None:
