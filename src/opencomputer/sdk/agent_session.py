@@ -105,6 +105,8 @@ class AgentSession:
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._reader = asyncio.create_task(self._read(), name=f"agent session {session_id}")
         self._writer = asyncio.create_task(self._write(), name=f"input of agent session {session_id}")
+        # Not in the reader itself: one that is cancelled before its first step never runs at all.
+        self._reader.add_done_callback(self._settle)
         link.detach_at_close(self.close)
 
     @property
@@ -211,20 +213,21 @@ class AgentSession:
             self._outgoing.task_done()
 
     async def _read(self) -> None:
-        code = frames.UNKNOWN_EXIT_CODE
-        try:
-            async for frame in self._stream.frames():
-                await self._take(frame)
-                self._announce_change()
-            for line in self._lines.flush():
-                await self._take_line(line)
-            code = self._turns.exit_code(session_over=self._stream.session_over)
-            if not self._closing:
-                await notify(self._callbacks.on_exit, code)
-        finally:
-            self._exit.set_result(code)
+        async for frame in self._stream.frames():
+            await self._take(frame)
             self._announce_change()
-            self._writer.cancel()
+        for line in self._lines.flush():
+            await self._take_line(line)
+        code = self._turns.exit_code(session_over=self._stream.session_over)
+        if not self._closing:
+            await notify(self._callbacks.on_exit, code)
+        self._exit.set_result(code)
+
+    def _settle(self, _: asyncio.Task[None]) -> None:
+        if not self._exit.done():
+            self._exit.set_result(frames.UNKNOWN_EXIT_CODE)
+        self._announce_change()
+        self._writer.cancel()
 
     async def _take(self, frame: Frame) -> None:
         match frame.channel:

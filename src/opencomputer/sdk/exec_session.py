@@ -32,6 +32,8 @@ class ExecSession:
         self._ended = False
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._reader = asyncio.create_task(self._read(), name=f"exec session {session_id}")
+        # Not in the reader itself: one that is cancelled before its first step never runs at all.
+        self._reader.add_done_callback(self._settle)
         link.detach_at_close(self.close)
 
     @property
@@ -78,13 +80,13 @@ class ExecSession:
         await self.close()
 
     async def _read(self) -> None:
-        try:
-            async for frame in self._stream.frames():
-                await self._deliver(frame)
-            await self._end(frames.UNKNOWN_EXIT_CODE)
-        finally:
-            if not self._exit.done():
-                self._exit.set_result(frames.UNKNOWN_EXIT_CODE)
+        async for frame in self._stream.frames():
+            await self._deliver(frame)
+        await self._end(frames.UNKNOWN_EXIT_CODE)
+
+    def _settle(self, _: asyncio.Task[None]) -> None:
+        if not self._exit.done():
+            self._exit.set_result(frames.UNKNOWN_EXIT_CODE)
 
     async def _deliver(self, frame: Frame) -> None:
         match frame.channel:

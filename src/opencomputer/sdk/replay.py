@@ -33,6 +33,8 @@ class DeliveredOutput:
         tail = bytes(self._tail)
         if len(replay) >= self._total and replay[self._total - len(tail) : self._total] == tail:
             return self._total
+        if len(tail) < self._total and (position := replay.find(tail)) >= 0:
+            return position + len(tail)
         return _overlap(tail, replay)
 
 

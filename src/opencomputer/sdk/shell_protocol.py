@@ -1,6 +1,6 @@
 """How a command is put to a bash that reads from a pipe, and how its end is recognised; without any I/O.
 
-A run is three lines of script:
+A run is a few lines of script:
 
 1. Duplicates of the shell's output are made at fixed high descriptors, once. The end marks go through them,
    so that a command which redirects the shell's own output (`exec >file`) cannot hide the end of itself.
@@ -21,6 +21,12 @@ _MARK_END: Final = b"__"
 _OUT, _ERR = 198, 199
 _SAVE_OUTPUT = f"{{ : >&{_OUT} && : >&{_ERR}; }} 2>/dev/null || exec {_OUT}>&1 {_ERR}>&2\n"
 
+# What the command left open can leave bash's parser in disorder. After a quote without an end the first word of
+# the next line is not known for a reserved one, which an empty line cures. After a "$(" without an end bash
+# 5.2.15 has lost count of its open quotes and would write outside its memory at the next one; any syntax error
+# makes it start to count afresh. No quote may come before that.
+_RECOVER = "\n{ __oc_status=$?; command eval \\) || :; } 2>/dev/null\n"
+
 
 def script(command: str, token: str) -> str:
     """The lines that make bash run the command and report its end. Raises ValueError for NUL in it."""
@@ -28,10 +34,10 @@ def script(command: str, token: str) -> str:
         raise ValueError("a shell command cannot contain NUL")
     run = f"{{ eval {shlex.quote(command + chr(10))}; }} </dev/null {_OUT}>&- {_ERR}>&-\n"
     marks = (
-        f"{{ builtin printf '__OC_%s_EXIT_%d__' {token} \"$?\" >&{_ERR}; "
+        f"{{ builtin printf '__OC_%s_EXIT_%d__' {token} \"$__oc_status\" >&{_ERR}; "
         f"builtin printf '__OC_%s_DONE__' {token} >&{_OUT}; }} 2>/dev/null\n"
     )
-    return _SAVE_OUTPUT + run + marks
+    return _SAVE_OUTPUT + run + _RECOVER + marks
 
 
 class MarkScanner:
