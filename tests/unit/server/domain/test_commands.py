@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opencomputer.server.domain.commands import check_directory, resolve_command
+from opencomputer.server.domain.commands import check_directory, login_shell, resolve_command
 from opencomputer.server.domain.errors import InvalidInput
 
 
@@ -74,3 +74,27 @@ def test_a_directory_is_a_path_or_absent() -> None:
         with pytest.raises(InvalidInput) as refused:
             check_directory(bad)
         assert refused.value.details["field"] == "cwd"
+
+
+def test_a_terminal_runs_a_login_shell_that_every_template_has() -> None:
+    """Which shells a template has is only known inside it."""
+    program, option, script = login_shell(None)
+    assert (program, option) == ("/bin/sh", "-c")
+    assert script.index("/bin/bash -l") < script.index("/bin/sh -l")
+
+
+def test_a_terminal_runs_the_shell_that_was_asked_for_as_a_login_shell() -> None:
+    """As a person at a console would get it."""
+    assert login_shell("/usr/bin/zsh") == ("/usr/bin/zsh", "-l")
+
+
+def test_a_terminal_may_run_what_is_no_shell() -> None:
+    """It gets no option that it does not know."""
+    assert login_shell("/usr/bin/python3") == ("/usr/bin/python3",)
+
+
+@pytest.mark.parametrize("shell", ["", "/bin/\0sh"])
+def test_a_terminal_needs_a_program(shell: str) -> None:
+    """An empty name or a NUL is refused before it reaches the machine."""
+    with pytest.raises(InvalidInput):
+        login_shell(shell)

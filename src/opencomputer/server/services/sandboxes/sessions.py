@@ -13,6 +13,7 @@ from opencomputer.server.contracts.machine import (
     TerminalSize,
 )
 from opencomputer.server.domain import naming
+from opencomputer.server.domain.commands import login_shell
 from opencomputer.server.domain.errors import IdempotencyMismatch, InvalidInput, NotFound
 from opencomputer.server.services.sandboxes.commands import CommandRequest
 from opencomputer.server.services.sandboxes.live import LiveSandbox
@@ -56,12 +57,10 @@ class Sessions:
         return live.machine.processes.attach(process_id, offset=0, counted=True)
 
     async def open_terminal(self, live: LiveSandbox, size: TerminalSize, shell: str | None) -> ProcessRecord:
-        if shell is not None and (not shell or "\0" in shell):
-            raise InvalidInput("shell must be a path without NUL", field="shell")
         spec = ProcessSpec(
             id=naming.new_process_id(),
             kind=ProcessKind.PTY,
-            argv=() if shell is None else (shell,),
+            argv=login_shell(shell),
             stdin=True,
             linger_seconds=_TERMINAL_LINGER_SECONDS,
             terminal=TerminalSize(size.columns or DEFAULT_SIZE.columns, size.rows or DEFAULT_SIZE.rows),
