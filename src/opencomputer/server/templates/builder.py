@@ -15,6 +15,7 @@ from opencomputer.server.host.distribution import (
     read_distribution,
 )
 from opencomputer.server.host.locks import exclusive
+from opencomputer.server.host.trees import remove_tree
 from opencomputer.server.templates import sources
 from opencomputer.server.templates.catalogue import (
     DESCRIPTION_FILE,
@@ -35,6 +36,17 @@ _BUILD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CERTIFICATES_IN_ROOT = "usr/local/share/ca-certificates/opencomputer-host"
 _BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 _BUNDLE_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+
+_ALONE = (
+    # Killed when the thread that waits for it ends, so a build never goes on without its builder.
+    "setpriv", "--pdeathsig=KILL",
+    "unshare",
+    # The host never sees what is mounted in the new root, so nothing can stay mounted there.
+    "--mount", "--propagation=private",
+    # All processes end with the first one, and that one with `unshare`.
+    "--pid", "--fork", "--kill-child",
+)  # fmt: skip
+"""In front of every program of a build that mounts something or starts others."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +142,7 @@ def _build(recipe: Recipe, home: Path, wanted: str, context: _Context) -> Templa
         _lay_files(build)
         return _finish(build, home, wanted)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 def build_environment(operator: Mapping[str, str]) -> dict[str, str]:
@@ -147,6 +159,8 @@ def build_environment(operator: Mapping[str, str]) -> dict[str, str]:
 def bootstrap_arguments(recipe: Recipe, codename: str, sources_file: Path, root: Path) -> list[str]:
     """The command that installs the packages of a recipe into the empty folder `root`."""
     return [
+        *_ALONE,
+        "--mount-proc",
         "mmdebstrap",
         "--mode=root",
         "--format=directory",
@@ -203,14 +217,7 @@ def _customise(build: _Build) -> None:
 def in_root(root: Path, arguments: Sequence[str]) -> list[str]:
     """The command that runs `arguments` in `root`. Its mounts and processes vanish with it."""
     return [
-        "unshare",
-        # A private mount namespace: the host never sees the /proc that is mounted in the new root.
-        "--mount",
-        "--propagation=private",
-        # A process namespace of its own, ended with its first process and with us.
-        "--pid",
-        "--fork",
-        "--kill-child",
+        *_ALONE,
         f"--mount-proc={root}/proc",
         "chroot",
         str(root),
@@ -266,7 +273,7 @@ def _finish(build: _Build, home: Path, wanted: str) -> Template:
 
 def _remove_half_built(home: Path) -> None:
     for path in home.glob(f"{HALF_BUILT_PREFIX}*"):
-        shutil.rmtree(path)
+        remove_tree(path)
 
 
 def _empty(folder: Path) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from opencomputer.server.domain.errors import NotFound
+from opencomputer.server.host.trees import remove_tree
 
 DESCRIPTION_FILE = "template.json"
 CURRENT = "current"
@@ -83,7 +83,7 @@ def remove_template(templates_dir: Path, name: str, hash: str | None = None) -> 
         # Renamed first: a removal that is cut short leaves no template that looks complete.
         half = folder.with_name(f"{HALF_BUILT_PREFIX}{folder.name}-removed")
         folder.rename(half)
-        shutil.rmtree(half)
+        remove_tree(half)
     return doomed
 
 

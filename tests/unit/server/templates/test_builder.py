@@ -53,6 +53,13 @@ def test_the_release_the_target_and_the_mirrors_end_the_command() -> None:
     assert "--include=bash,git" in arguments
 
 
+def test_a_bootstrap_cannot_leave_mounts_or_processes() -> None:
+    """mmdebstrap mounts the host's devices in the new root; killed outside, it would leave them there."""
+    arguments = bootstrap_arguments(RECIPE, "bookworm", Path("/s.sources"), Path("/root"))
+    before = set(arguments[: arguments.index("mmdebstrap")])
+    assert {"--pdeathsig=KILL", "--mount", "--pid", "--kill-child", "--propagation=private"} <= before
+
+
 def test_what_runs_in_a_new_root_cannot_leave_mounts_or_processes() -> None:
     """Its namespaces of mounts and processes end with it."""
     arguments = in_root(Path("/new"), ["true"])
