@@ -148,6 +148,32 @@ async def test_a_file_that_is_open_but_deleted_is_named(harness: GvisorHarness) 
     assert not list(harness.folder.glob(".image*"))
 
 
+async def test_open_deleted_files_are_saved_where_the_build_says_so(harness: GvisorHarness) -> None:
+    if not harness.driver.capabilities.saves_deleted_files:
+        pytest.skip("this build does not save them")
+    image = harness.folder / "image"
+    async with open_machine(harness) as machine:
+        await output(machine, "echo precious > /root/doomed")
+        hold = "import os,time; f=open('/root/doomed'); os.unlink('/root/doomed'); time.sleep(600)"
+        start = f'setsid python3 -c "{hold}" >/dev/null 2>&1 </dev/null & echo $! > /root/pid'
+        await output(machine, f"{start}; sleep 0.5")
+        await machine.save_memory(image)
+        assert await output(machine, "cat /proc/$(cat /root/pid)/fd/3") == "precious"
+    async with open_machine(harness, harness.spec(memory_image=image)) as copy:
+        assert await output(copy, "cat /proc/$(cat /root/pid)/fd/3; ls /root/doomed 2>&1 | grep -c No") == (
+            "precious\n1"
+        )
+
+
+async def test_set_user_id_programs_work_exactly_where_the_build_says_so(harness: GvisorHarness) -> None:
+    async with open_machine(harness) as machine:
+        await output(
+            machine, "cp /usr/bin/id /usr/local/bin/id-as-root; chmod 4755 /usr/local/bin/id-as-root"
+        )
+        effective = await output(machine, "id-as-root -u", user="sandbox")
+    assert (effective == "0") == harness.driver.capabilities.setuid
+
+
 async def test_a_file_that_is_deleted_for_a_moment_is_waited_for(harness: GvisorHarness) -> None:
     async with open_machine(harness) as machine:
         hold = "import os,time; f=open('/root/x','w'); os.unlink('/root/x'); time.sleep(1)"

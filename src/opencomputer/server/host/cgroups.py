@@ -129,10 +129,15 @@ class Groups:
         return found
 
     def remove_parent(self) -> None:
-        """Remove the node's own folders if no machine is left in them."""
+        """Remove the node's own folders if no machine is left in them. Blocks.
+
+        A group that was just removed lives on in the kernel for a moment, and its parent cannot go before.
+        """
+        if self.names():
+            return
         for parent in self._parents():
-            with contextlib.suppress(OSError):
-                parent.rmdir()
+            with contextlib.suppress(GroupStuck):
+                _poll_until(lambda f=parent: _remove_folder(f), deadline_seconds=2, what="removing")
 
     def _parents(self) -> Iterator[Path]:
         if self._layout.unified is not None:

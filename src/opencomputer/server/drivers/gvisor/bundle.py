@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import Json
@@ -43,6 +43,24 @@ _CAPABILITIES = (
 
 
 @dataclass(frozen=True)
+class Birth:
+    """What was fixed when a machine was first started. A machine from its image must be told the same."""
+
+    memory_bytes: int
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Birth:
+        """Raises ValueError when it is something else."""
+        try:
+            return cls(int(json.loads(text)["memory_bytes"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError("not the birth of a machine") from error
+
+
+@dataclass(frozen=True)
 class BundleSpec:
     """`interpreter` is the command line to which the guest program is appended."""
 
@@ -51,7 +69,7 @@ class BundleSpec:
     interpreter: Sequence[str]
     token: str
     setuid: bool
-    memory_bytes: int
+    birth: Birth
 
 
 def bundle_config(spec: BundleSpec) -> str:
@@ -88,7 +106,9 @@ def _mounts(spec: BundleSpec) -> list[Json]:
     """`/dev` and `/dev/pts` are runsc's own. What programs use for short-lived files is kept in memory.
 
     A file there that is open but deleted does not stand in the way of a memory image on old builds.
+    Their sizes are those of the machine's birth: runsc refuses an image when they differ.
     """
+    memory_bytes = spec.birth.memory_bytes
     return [
         {"destination": "/proc", "type": "proc", "source": "proc"},
         {
@@ -97,10 +117,10 @@ def _mounts(spec: BundleSpec) -> list[Json]:
             "source": "sysfs",
             "options": ["nosuid", "noexec", "nodev", "ro"],
         },
-        _memory_mount("/dev/shm", "1777", spec.memory_bytes // 2),
-        _memory_mount("/tmp", "1777", spec.memory_bytes // 2),
-        _memory_mount("/var/tmp", "1777", spec.memory_bytes // 4),
-        _memory_mount("/run", "0755", spec.memory_bytes // 8),
+        _memory_mount("/dev/shm", "1777", memory_bytes // 2),
+        _memory_mount("/tmp", "1777", memory_bytes // 2),
+        _memory_mount("/var/tmp", "1777", memory_bytes // 4),
+        _memory_mount("/run", "0755", memory_bytes // 8),
         {
             "destination": RUNTIME_MOUNT,
             "type": "bind",

@@ -66,6 +66,11 @@ class MachineFolder:
         return self.path / "meminfo"
 
     @property
+    def birth(self) -> Path:
+        """What cannot be changed any more about a machine, nor about those that start from its image."""
+        return self.path / "birth.json"
+
+    @property
     def pid_file(self) -> Path:
         return self.path / "pid"
 

@@ -58,7 +58,7 @@ class GvisorDriver:
         opened, self._opened = self._opened, None
         if opened is not None:
             await self._network.close()
-            opened[0].groups.remove_parent()
+            await asyncio.to_thread(opened[0].groups.remove_parent)
 
     @property
     def name(self) -> str:

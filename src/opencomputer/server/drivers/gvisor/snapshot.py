@@ -1,7 +1,8 @@
 """Memory images: writing one of a running machine, and starting from one.
 
-An image is a folder: `memory/` as runsc wrote it, and `upper/`, a copy of the writable layer of the same
-instant. A restored machine gets the copy as its own writable layer, because its memory speaks of those files.
+An image is a folder: `memory/` as runsc wrote it, `birth.json`, and `upper/`, a copy of the writable layer of
+the same instant. A restored machine gets the copy as its own writable layer, because its memory speaks of
+those files.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import time
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import MachineId
-from opencomputer.server.domain.errors import MachineLost, SnapshotRefused
+from opencomputer.server.domain.errors import MachineLost, SnapshotRefused, StartFailed
+from opencomputer.server.drivers.gvisor.bundle import Birth
 from opencomputer.server.drivers.gvisor.failure import Failure, FailureKind, classify
 from opencomputer.server.drivers.gvisor.node import Node
 from opencomputer.server.drivers.gvisor.runsc import MEMORY_FOLDER
@@ -21,6 +23,7 @@ from opencomputer.server.host.subprocesses import CommandTimedOut, Completed, ru
 from opencomputer.server.host.tasks import finish
 
 _UPPER = "upper"
+_BIRTH = "birth.json"
 _SHORT_DEADLINE_SECONDS = 20.0
 _WRITE_DEADLINE_SECONDS = 300.0
 _COPY_DEADLINE_SECONDS = 600.0
@@ -36,6 +39,7 @@ async def save_machine(node: Node, machine_id: MachineId, target: Path) -> None:
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         await _save_patiently(node, machine_id, draft)
+        await asyncio.to_thread(shutil.copy, node.folder(machine_id).birth, draft / _BIRTH)
         await asyncio.to_thread(_publish, draft, target)
     finally:
         await finish(asyncio.to_thread(shutil.rmtree, draft, True))
@@ -46,6 +50,14 @@ def unpack_writable_layer(image: Path, upper: Path) -> None:
     source = image / _UPPER
     if any(source.iterdir()):
         _check_copied(run(_copy(source, upper), deadline_seconds=_COPY_DEADLINE_SECONDS))
+
+
+def read_birth(image: Path) -> Birth:
+    """What was fixed about the machine of an image. Raises StartFailed when it is no image."""
+    try:
+        return Birth.from_json((image / _BIRTH).read_text())
+    except (OSError, ValueError) as error:
+        raise StartFailed(reason=FailureKind.BAD_IMAGE.value, runtime=str(error)) from error
 
 
 async def _save_patiently(node: Node, machine_id: MachineId, draft: Path) -> None:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from opencomputer.server.contracts.driver import MachineId, MachineSpec
 from opencomputer.server.contracts.network import Link
 from opencomputer.server.domain.errors import Conflict, OpenComputerError, StartFailed
-from opencomputer.server.drivers.gvisor.bundle import BundleSpec, bundle_config, memory_report
+from opencomputer.server.drivers.gvisor.bundle import Birth, BundleSpec, bundle_config, memory_report
 from opencomputer.server.drivers.gvisor.config import MachineFolder
 from opencomputer.server.drivers.gvisor.failure import classify
 from opencomputer.server.drivers.gvisor.launch import LaunchFailed, LaunchPlan, launch
 from opencomputer.server.drivers.gvisor.node import Node, group_limits
 from opencomputer.server.drivers.gvisor.removal import remove_machine
-from opencomputer.server.drivers.gvisor.snapshot import unpack_writable_layer
+from opencomputer.server.drivers.gvisor.snapshot import read_birth, unpack_writable_layer
 from opencomputer.server.host.cgroups import kill_processes
 from opencomputer.server.host.processes import ProcessRef, reference
 from opencomputer.server.host.tasks import finish
@@ -93,7 +93,8 @@ def _start(node: Node, spec: MachineSpec, attempt: _Attempt) -> Started:
     node.before_step("link")
     link = node.network.reserve(spec.id, egress=spec.network)
     node.before_step("files")
-    _write_files(node, spec, folder)
+    birth = Birth(spec.limits.memory_bytes) if spec.memory_image is None else read_birth(spec.memory_image)
+    _write_files(node, spec, folder, birth)
     argv = node.runsc.run(spec.id, folder)
     if spec.memory_image is not None:
         node.before_step("image")
@@ -106,7 +107,7 @@ def _start(node: Node, spec: MachineSpec, attempt: _Attempt) -> Started:
     return Started(kernel, link, console)
 
 
-def _write_files(node: Node, spec: MachineSpec, folder: MachineFolder) -> None:
+def _write_files(node: Node, spec: MachineSpec, folder: MachineFolder, birth: Birth) -> None:
     interpreter = json.loads((node.config.runtime / "argv.json").read_text())
     bundle = BundleSpec(
         root=folder.root,
@@ -114,11 +115,12 @@ def _write_files(node: Node, spec: MachineSpec, folder: MachineFolder) -> None:
         interpreter=interpreter,
         token=spec.token,
         setuid=node.build.honours_setuid,
-        memory_bytes=spec.limits.memory_bytes,
+        birth=birth,
     )
     config = folder.bundle / "config.json"
     config.touch(mode=0o600)
     config.write_text(bundle_config(bundle))
+    folder.birth.write_text(birth.to_json())
     folder.memory_report.write_text(memory_report(spec.limits.memory_bytes))
 
 
