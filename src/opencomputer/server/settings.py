@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Literal, TypeVar
+from urllib.parse import urlsplit
+
+from opencomputer.server.domain.naming import is_api_key
 
 DEFAULT_ROOT = Path("/var/lib/opencomputer")
 DEFAULT_LISTEN = "127.0.0.1:8080"
@@ -92,11 +95,11 @@ def load_settings(environment: Mapping[str, str], overrides: Overrides = Overrid
         local_node_file=reader.get("LOCAL_NODE_FILE", Path, DEFAULT_ROOT / "local-node.json"),
         driver=reader.get("DRIVER", _driver, "gvisor"),
         runsc=reader.get("RUNSC", str, None),
-        machine_network=reader.get("MACHINE_NETWORK", IPv4Network, DEFAULT_MACHINE_NETWORK),
+        machine_network=reader.get("MACHINE_NETWORK", _network, DEFAULT_MACHINE_NETWORK),
         public_url=reader.get("PUBLIC_URL", _url, None),
         sandbox_domain=reader.get("SANDBOX_DOMAIN", str, "localhost"),
         region=reader.get("REGION", str, "local"),
-        bootstrap_api_key=reader.get("BOOTSTRAP_API_KEY", str, None),
+        bootstrap_api_key=reader.get("BOOTSTRAP_API_KEY", _api_key, None, secret=True),
         sandboxes_per_org=reader.get("MAX_SANDBOXES_PER_ORG", _positive, None),
         disk_cap_mb=reader.get("MAX_DISK_MB", _positive, 262144),
         pool=_pool(reader),
@@ -132,22 +135,46 @@ class _Reader:
         self._environment = environment
         self.faults: list[str] = []
 
-    def get(self, name: str, parse: Callable[[str], T], default: T, *, override: str | None = None) -> T:
+    def get(
+        self,
+        name: str,
+        parse: Callable[[str], T],
+        default: T,
+        *,
+        override: str | None = None,
+        secret: bool = False,
+    ) -> T:
         text = override if override is not None else self._environment.get(f"OPENCOMPUTER_{name}", "")
         if not text:
             return default
         try:
             return parse(text)
         except ValueError as error:
-            self.faults.append(f"OPENCOMPUTER_{name}={text!r}: {error}")
+            shown = "…" if secret else repr(text)
+            self.faults.append(f"OPENCOMPUTER_{name}={shown}: {error}")
             return default
 
 
 def _listen(text: str) -> ListenAddress:
     host, separator, port = text.rpartition(":")
-    if not separator or not port.isdigit() or int(port) > 65535:
+    host = host.strip("[]")
+    if not separator or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError("must be HOST:PORT, for instance 127.0.0.1:8080")
-    return ListenAddress(host.strip("[]"), int(port))
+    return ListenAddress(host, int(port))
+
+
+def _network(text: str) -> IPv4Network:
+    network = IPv4Network(text)
+    # Each machine takes a /30, and names of interfaces have room for four digits.
+    if not 14 <= network.prefixlen <= 28:
+        raise ValueError("must be an IPv4 network from /14 to /28, for instance 10.231.0.0/16")
+    return network
+
+
+def _api_key(text: str) -> str:
+    if not is_api_key(text):
+        raise ValueError("must be osb_ followed by 64 lower-case hex digits")
+    return text
 
 
 def _driver(text: str) -> Literal["gvisor", "fake"]:
@@ -167,8 +194,8 @@ def _provider(text: str) -> Literal["anthropic", "scripted"]:
 
 
 def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise ValueError("must begin with http:// or https://")
+    if not text.startswith(("http://", "https://")) or not urlsplit(text).hostname:
+        raise ValueError("must be an http:// or https:// address")
     return text
 
 

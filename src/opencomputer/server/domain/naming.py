@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import uuid
 
@@ -10,6 +11,7 @@ from opencomputer.wire.ids import ApiKeyId, OrgId, ProcessId, SandboxId
 
 API_KEY_PREFIX = "osb_"
 _SHOWN_OF_KEY = 12
+_API_KEY = re.compile(r"osb_[0-9a-f]{64}")
 
 
 def new_sandbox_id() -> SandboxId:
@@ -34,6 +36,10 @@ def new_api_key_id() -> ApiKeyId:
 
 def new_api_key() -> str:
     return API_KEY_PREFIX + secrets.token_hex(32)
+
+
+def is_api_key(text: str) -> bool:
+    return _API_KEY.fullmatch(text) is not None
 
 
 def new_guest_token() -> str:

@@ -128,8 +128,8 @@ class Access:
         """Add an organisation with its first key. `first_key` fixes the secret."""
         if not name.strip():
             raise InvalidInput("name must not be empty", field="name")
-        if first_key is not None:
-            check_key_form(first_key)
+        if first_key is not None and not naming.is_api_key(first_key):
+            raise InvalidInput("an API key is osb_ followed by 64 lower-case hex digits", field="api key")
         organisation = Organisation(naming.new_org_id(), name, self._clock.now())
         await self._organisations.add(organisation)
         return await self._add_key(organisation.id, "first key", first_key or naming.new_api_key())
@@ -166,10 +166,3 @@ class Access:
 
     async def has_organisations(self) -> bool:
         return await self._organisations.count() > 0
-
-
-def check_key_form(secret: str) -> None:
-    """Raise InvalidInput unless `secret` is `osb_` and 64 lower-case hex digits."""
-    digits = secret.removeprefix(naming.API_KEY_PREFIX)
-    if digits == secret or len(digits) != 64 or any(digit not in "0123456789abcdef" for digit in digits):
-        raise InvalidInput("an API key is osb_ followed by 64 lower-case hex digits", field="api key")

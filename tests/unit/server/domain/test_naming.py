@@ -24,6 +24,20 @@ def test_the_widest_preview_name_fits_a_dns_label() -> None:
     assert len(f"{naming.new_sandbox_id()}-p65535") < 63
 
 
+def test_the_form_of_a_key_is_exact() -> None:
+    assert naming.is_api_key(naming.new_api_key())
+    for text in (
+        "",
+        "osb_",
+        "osb_" + "0" * 63,
+        "osb_" + "0" * 65,
+        "osb_" + "F" * 64,
+        "0" * 64,
+        "osb_" + "0" * 64 + "\n",
+    ):
+        assert not naming.is_api_key(text)
+
+
 def test_no_two_are_alike() -> None:
     for make in (naming.new_sandbox_id, naming.new_api_key, naming.new_guest_token, naming.new_machine_id):
         assert len({make() for _ in range(100)}) == 100

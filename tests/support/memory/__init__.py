@@ -1,0 +1,1 @@
+"""Stores and machines in memory, for tests of services. The stores pass the same suite as the SQL ones."""

@@ -1,0 +1,159 @@
+"""Machines that exist in memory only, and fail where a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from opencomputer.server.contracts.driver import (
+    Capabilities,
+    DriverRecord,
+    Limits,
+    MachineId,
+    MachineSpec,
+    Usage,
+)
+from opencomputer.server.contracts.machine import Files, Identity
+from opencomputer.server.domain.capacity import HostLoad
+from tests.support.memory.processes import MemoryProcesses
+
+GIB = 1 << 30
+NO_SNAPSHOTS = Capabilities(memory_snapshots=False, setuid=True, saves_deleted_files=True)
+
+Step = Callable[[str, MachineId], Awaitable[None]]
+
+
+async def _nothing(_step: str, _machine: MachineId) -> None:
+    return
+
+
+class MemoryMachine:
+    """Implements Machine."""
+
+    def __init__(self, host: MemoryHost, spec: MachineSpec, token: str) -> None:
+        self._host = host
+        self.spec = spec
+        self.token = token
+        self.limits = spec.limits
+        self.identity: Identity | None = None
+        self.processes = MemoryProcesses()
+        self.rests = 0
+        self.detached = False
+        self.ended = asyncio.Event()
+        self.cpu_seconds = 0.0
+
+    @property
+    def id(self) -> MachineId:
+        return self.spec.id
+
+    @property
+    def record(self) -> DriverRecord:
+        return DriverRecord("memory", self.spec.id, {})
+
+    @property
+    def files(self) -> Files:
+        raise NotImplementedError
+
+    @property
+    def address(self) -> str:
+        return f"10.0.0.{list(self._host.machines).index(self.id)}"
+
+    @property
+    def lost(self) -> bool:
+        return self.ended.is_set()
+
+    def die(self) -> None:
+        """End by itself. What it used on the host is still there."""
+        self.ended.set()
+        self.processes.lose_all()
+
+    async def identify(self, identity: Identity) -> None:
+        await self._host.before("identify", self.id)
+        self.identity = identity
+        self.token = identity.token
+
+    async def rest(self) -> None:
+        await self._host.before("rest", self.id)
+        self.rests += 1
+
+    async def save_memory(self, folder: Path) -> None:
+        await self._host.before("save_memory", self.id)
+        await asyncio.to_thread(folder.mkdir)
+
+    async def set_limits(self, limits: Limits) -> None:
+        await self._host.before("set_limits", self.id)
+        self.limits = limits
+
+    async def usage(self) -> Usage:
+        return Usage(64 << 20, self.cpu_seconds, 3, 0, 0)
+
+    async def wait(self) -> str:
+        await self.ended.wait()
+        return "exited"
+
+    async def detach(self) -> None:
+        self.detached = True
+
+    async def stop(self) -> None:
+        await self._host.before("stop", self.id)
+        self._host.machines.pop(self.id, None)
+        self.die()
+
+
+class MemoryHost:
+    """Implements Machines, and HostGauge.
+
+    `before` is called ahead of each step, "start", "started", "identify", "set_limits", "rest",
+    "save_memory", "stop", "adopt", "survey" and "discard", and may raise, wait, or do what interferes.
+    """
+
+    def __init__(self, capabilities: Capabilities = NO_SNAPSHOTS) -> None:
+        self.machines: dict[MachineId, MemoryMachine] = {}
+        self.started: list[MachineSpec] = []
+        self.capabilities = capabilities
+        self.image_version = "memory-1"
+        self.before: Step = _nothing
+        self.start_seconds = 0.0
+        self.most_at_once = 0
+        self.free = HostLoad(20 * GIB, 32 * GIB, 500 * GIB, 1000 * GIB, 0)
+        self._starting = 0
+
+    async def start(self, spec: MachineSpec, *, guest_token: str) -> MemoryMachine:
+        self._starting += 1
+        self.most_at_once = max(self.most_at_once, self._starting)
+        try:
+            await self.before("start", spec.id)
+            self.started.append(spec)
+            await asyncio.sleep(self.start_seconds)
+            machine = self.machines[spec.id] = MemoryMachine(self, spec, guest_token)
+            try:
+                await self.before("started", spec.id)
+            except BaseException:
+                del self.machines[spec.id]
+                raise
+            return machine
+        finally:
+            self._starting -= 1
+
+    async def adopt(self, record: DriverRecord, *, guest_token: str) -> MemoryMachine | None:
+        await self.before("adopt", record.machine_id)
+        machine = self.machines.get(record.machine_id)
+        if machine is None or machine.lost or machine.token != guest_token:
+            return None
+        machine.detached = False
+        return machine
+
+    async def survey(self) -> Sequence[MachineId]:
+        await self.before("survey", MachineId(""))
+        return list(self.machines)
+
+    async def discard(self, machine_id: MachineId) -> None:
+        await self.before("discard", machine_id)
+        machine = self.machines.pop(machine_id, None)
+        if machine is not None:
+            machine.die()
+
+    def load(self, machines: int) -> HostLoad:
+        return replace(self.free, machines=machines)

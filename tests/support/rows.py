@@ -1,0 +1,69 @@
+"""Rows for tests: complete, and different only where the test says so."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from opencomputer.server.contracts.driver import MachineId
+from opencomputer.server.contracts.stores import MachineRow, MachineState
+from opencomputer.server.domain import naming
+from opencomputer.server.domain.access import ApiKey, Organisation
+from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState
+from opencomputer.wire.ids import OrgId
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SHAPE = SandboxShape(4096, 1, 20480)
+
+
+def at(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def organisation(name: str = "an organisation") -> Organisation:
+    return Organisation(naming.new_org_id(), name, NOON)
+
+
+def api_key(org_id: OrgId, **changes: Any) -> ApiKey:
+    key = ApiKey(
+        id=naming.new_api_key_id(),
+        org_id=org_id,
+        name="a key",
+        prefix="osb_00000000",
+        hash=secrets.token_hex(32),
+        created_at=NOON,
+    )
+    return replace(key, **changes)
+
+
+def sandbox(org_id: OrgId, **changes: Any) -> Sandbox:
+    row = Sandbox(
+        id=naming.new_sandbox_id(),
+        org_id=org_id,
+        state=SandboxState.CREATING,
+        template="base",
+        template_hash="h1",
+        shape=SHAPE,
+        timeout_seconds=0,
+        environment={"A": "1"},
+        metadata={"purpose": "test"},
+        alias=None,
+        network_enabled=True,
+        machine_id=None,
+        created_at=NOON,
+    )
+    return replace(row, **changes)
+
+
+def machine(**changes: Any) -> MachineRow:
+    row = MachineRow(
+        id=MachineId(naming.new_machine_id()),
+        state=MachineState.STARTING,
+        template_hash="h1",
+        image_version="memory-1",
+        guest_token="a token",
+        created_at=NOON,
+    )
+    return replace(row, **changes)

@@ -1,0 +1,159 @@
+"""What SQLite itself has to hold: schema, transactions, several processes, a process that dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from opencomputer.server.domain.sandbox import Sandbox, SandboxState
+from opencomputer.server.stores.sql.database import Database
+from opencomputer.server.stores.sql.tables import metadata
+from tests.support import rows
+from tests.unit.server.stores.conftest import sql_stores
+
+pytestmark = pytest.mark.anyio
+
+_WRITER = """
+import asyncio, sys
+from pathlib import Path
+from opencomputer.server.stores.sql.database import Database
+from tests.support import rows
+from tests.unit.server.stores.conftest import sql_stores
+
+async def main():
+    database = Database.sqlite(Path(sys.argv[1]))
+    await database.open()
+    stores = sql_stores(database)
+    for _ in range(int(sys.argv[3])):
+        try:
+            await stores.sandboxes.add(rows.sandbox(sys.argv[2]), concurrency_limit=int(sys.argv[4]))
+        except Exception as error:
+            print(type(error).__name__)
+        else:
+            print("added", flush=True)
+    await database.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_the_migrations_make_exactly_the_tables(database: Database) -> None:
+    def differences(connection: sa.Connection) -> list[object]:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        return list(compare_metadata(context, metadata))
+
+    async with database.read() as connection:
+        assert await connection.run_sync(differences) == []
+
+
+async def test_opening_again_migrates_nothing_and_keeps_everything(
+    database: Database, tmp_path: Path
+) -> None:
+    organisation = rows.organisation()
+    await sql_stores(database).organisations.add(organisation)
+    again = Database.sqlite(tmp_path / "opencomputer.db")
+    await again.open()
+    try:
+        assert await sql_stores(again).organisations.get(organisation.id) == organisation
+    finally:
+        await again.close()
+
+
+async def test_two_may_open_a_new_database_at_once(tmp_path: Path) -> None:
+    both = [Database.sqlite(tmp_path / "new.db") for _ in range(2)]
+    try:
+        await asyncio.gather(*(each.open() for each in both))
+        assert await sql_stores(both[0]).organisations.count() == 0
+    finally:
+        for each in both:
+            await each.close()
+
+
+async def test_only_its_owner_reads_the_files(database: Database, tmp_path: Path) -> None:
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in os.listdir(tmp_path)}
+    assert "opencomputer.db" in modes
+    assert set(modes.values()) == {0o600}
+
+
+async def test_a_failed_transaction_writes_nothing(database: Database) -> None:
+    async def fail() -> None:
+        async with database.write() as connection:
+            await connection.execute(sa.text("insert into organisations values ('o', 'n', '2026-01-01')"))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await fail()
+    assert await sql_stores(database).organisations.count() == 0
+
+
+async def test_a_cancelled_transaction_writes_nothing_and_frees_its_connection(database: Database) -> None:
+    """More of them than there are connections: none may stay behind holding the write lock."""
+
+    async def hang() -> None:
+        async with database.write() as connection:
+            await connection.execute(sa.text("insert into organisations values ('o', 'n', '2026-01-01')"))
+            await asyncio.Event().wait()
+
+    for _ in range(12):
+        writer = asyncio.create_task(hang())
+        await asyncio.sleep(0.005)
+        writer.cancel()
+        await asyncio.gather(writer, return_exceptions=True)
+    assert await sql_stores(database).organisations.count() == 0
+    await sql_stores(database).organisations.add(rows.organisation())
+
+
+async def test_many_readers_and_writers_get_along(database: Database) -> None:
+    stores = sql_stores(database)
+    org = await stores.new_org()
+    made = [rows.sandbox(org) for _ in range(60)]
+
+    async def live(row: Sandbox) -> None:
+        await stores.sandboxes.add(row, concurrency_limit=None)
+        await stores.sandboxes.get(org, row.id)
+        await stores.sandboxes.move(row.id, SandboxState.CREATING, SandboxState.RUNNING, at=rows.NOON)
+        await stores.sandboxes.list(org, [SandboxState.RUNNING], limit=10)
+
+    await asyncio.gather(*(live(row) for row in made))
+    assert len(await stores.sandboxes.in_states([SandboxState.RUNNING])) == 60
+
+
+async def test_several_processes_share_one_limit(database: Database, tmp_path: Path) -> None:
+    """`oc orgs create` writes beside a running server; later nodes will write beside each other."""
+    org = await sql_stores(database).new_org()
+    arguments = [sys.executable, "-c", _WRITER, str(tmp_path / "opencomputer.db"), org, "20", "30"]
+    writers = [await asyncio.create_subprocess_exec(*arguments, stdout=subprocess.PIPE) for _ in range(2)]
+    outputs = [(await writer.communicate())[0].decode().split() for writer in writers]
+    assert sum(output.count("added") for output in outputs) == 30
+    assert sum(output.count("ConcurrencyLimit") for output in outputs) == 10
+    assert len(await sql_stores(database).sandboxes.in_states([SandboxState.CREATING])) == 30
+
+
+async def test_what_was_acknowledged_survives_a_killed_process(database: Database, tmp_path: Path) -> None:
+    org = await sql_stores(database).new_org()
+    file = tmp_path / "opencomputer.db"
+    writer = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _WRITER, str(file), org, "100000", "100000"), stdout=subprocess.PIPE
+    )
+    assert writer.stdout is not None
+    acknowledged = 0
+    while acknowledged < 25:
+        assert await writer.stdout.readline() == b"added\n"
+        acknowledged += 1
+    writer.kill()
+    acknowledged += (await writer.stdout.read()).count(b"added\n")
+    await writer.wait()
+    kept = len(await sql_stores(database).sandboxes.in_states([SandboxState.CREATING]))
+    assert acknowledged <= kept <= acknowledged + 1
+    with closing(sqlite3.connect(file)) as raw:
+        assert raw.execute("pragma integrity_check").fetchone() == ("ok",)

@@ -1,0 +1,66 @@
+"""Machine rows: what we want of each machine, from before it exists until after it is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from opencomputer.server.contracts.driver import DriverRecord, MachineId
+from opencomputer.server.contracts.stores import MachineRow, MachineState
+from tests.support import rows
+from tests.unit.server.stores.conftest import Stores
+
+pytestmark = pytest.mark.anyio
+
+
+async def only(stores: Stores) -> MachineRow:
+    (row,) = await stores.machines.list()
+    return row
+
+
+async def test_a_row_is_there_before_the_machine(stores: Stores) -> None:
+    row = rows.machine()
+    await stores.machines.add(row)
+    assert await only(stores) == row
+
+
+async def test_what_a_driver_needs_to_find_a_machine_again_is_kept_exactly(stores: Stores) -> None:
+    row = rows.machine()
+    await stores.machines.add(row)
+    record = DriverRecord("gvisor", row.id, {"pid": 12, "nested": {"list": [1, None, True, "ü"]}, "f": 1.5})
+    await stores.machines.ready(row.id, record)
+    found = await only(stores)
+    assert (found.state, found.record) == (MachineState.READY, record)
+
+
+async def test_a_claim_changes_both_sides(stores: Stores) -> None:
+    org = await stores.new_org()
+    sandbox = rows.sandbox(org)
+    await stores.sandboxes.add(sandbox, concurrency_limit=None)
+    row = rows.machine()
+    await stores.machines.add(row)
+    await stores.machines.claim(row.id, sandbox.id, "the new token")
+    claimed = await only(stores)
+    assert (claimed.state, claimed.sandbox_id, claimed.guest_token) == (
+        MachineState.CLAIMED,
+        sandbox.id,
+        "the new token",
+    )
+    found = await stores.sandboxes.get(org, sandbox.id)
+    assert found is not None
+    assert found.machine_id == row.id
+
+
+async def test_a_stop_is_recorded_before_it_is_done(stores: Stores) -> None:
+    row = rows.machine()
+    await stores.machines.add(row)
+    await stores.machines.stopping(row.id)
+    assert (await only(stores)).state is MachineState.STOPPING
+    await stores.machines.remove(row.id)
+    assert list(await stores.machines.list()) == []
+
+
+async def test_what_is_gone_can_be_removed_and_stopped_again(stores: Stores) -> None:
+    gone = MachineId("m000000000000000")
+    await stores.machines.remove(gone)
+    await stores.machines.stopping(gone)
+    assert list(await stores.machines.list()) == []
