@@ -14,6 +14,7 @@ from machine_setup.steps import Display, StepFailed, run_program
 _TOOLS = Path("/var/lib/opencomputer/tools")
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _FIX = "Check that pip can install packages on this machine (index, proxy, certificates), then try again."
+_LOCKED_FOR = "3.11"
 _STAMP = "opencomputer.stamp"
 
 
@@ -42,7 +43,7 @@ def make_environment(checkout: Path, display: Display) -> str:
     if not _works(venv):
         display.detail("creating .venv")
         run_program(
-            [uv, "venv", "--clear", "--python", ">=3.11,<3.14", str(venv)],
+            [uv, "venv", "--clear", "--python", _choose_python(uv, environment), str(venv)],
             display,
             environment=environment,
             fix="Install Python 3.11 or newer.",
@@ -68,6 +69,17 @@ def index_settings(present: Mapping[str, str], pip_index: str | None) -> dict[st
     if index and not (present.get("UV_INDEX_URL") or present.get("UV_DEFAULT_INDEX")):
         settings["UV_DEFAULT_INDEX"] = index
     return settings
+
+
+def _choose_python(uv: str, environment: Mapping[str, str]) -> str:
+    """The version the dependencies were locked for where there is one, else the distribution's."""
+    asked = subprocess.run(
+        [uv, "python", "find", _LOCKED_FOR],
+        capture_output=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    return _LOCKED_FOR if asked.returncode == 0 else _SYSTEM_PYTHON
 
 
 def _pip_index() -> str | None:

@@ -35,7 +35,7 @@ _FIX = (
 )
 
 
-class _Unreachable(Exception):
+class Unreachable(Exception):
     """The official download cannot be had; the message says why."""
 
 
@@ -96,28 +96,31 @@ def _official(display: Display) -> RunscBuild | None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     try:
-        _fetch_official(work, display)
+        fetch_official(work, display)
         build = ask(work / "runsc")
         if build is None or build.too_old:
-            raise _Unreachable("it does not run here")
+            raise Unreachable("it does not run here")
         shutil.rmtree(folder, ignore_errors=True)
         work.rename(folder)
         _link(OWN_BINARIES / "runsc", "runsc-official/runsc")
         return ask(OWN_BINARIES / "runsc")
-    except _Unreachable as reason:
+    except Unreachable as reason:
         display.detail(f"no official build: {reason}")
         return None
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _fetch_official(work: Path, display: Display) -> None:
+def fetch_official(work: Path, display: Display) -> None:
     """Current releases are an archive of runsc and the programs it starts; older ones are one binary."""
     archive = work / "gvisor.tar.bz2"
     try:
         _download_checked(f"{OFFICIAL}/{archive.name}", archive, display)
     except urllib.error.HTTPError:
-        _download_checked(f"{OFFICIAL}/runsc", work / "runsc", display)
+        try:
+            _download_checked(f"{OFFICIAL}/runsc", work / "runsc", display)
+        except urllib.error.HTTPError as error:
+            raise Unreachable(str(error)) from error
     else:
         unpack(archive, work)
         archive.unlink()
@@ -139,7 +142,7 @@ def unpack(archive: Path, folder: Path) -> None:
                 shutil.copyfileobj(content, file)
             target.chmod(0o755)
     if not (folder / "runsc").exists():
-        raise _Unreachable("the archive holds no runsc")
+        raise Unreachable("the archive holds no runsc")
 
 
 def _download_checked(url: str, target: Path, display: Display) -> None:
@@ -157,7 +160,7 @@ def _download_checked(url: str, target: Path, display: Display) -> None:
     except urllib.error.HTTPError:
         raise
     except (OSError, ValueError) as error:
-        raise _Unreachable(str(getattr(error, "reason", error))) from error
+        raise Unreachable(str(getattr(error, "reason", error))) from error
     if wanted != [digest.hexdigest()]:
         raise StepFailed(
             f"What {url} gave does not match its checksum.",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import io
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
 
@@ -175,3 +179,84 @@ def test_of_a_release_archive_only_the_known_files_are_unpacked(
     module("runsc").unpack(archive, folder)
     written = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert written == ["gvisor.tar.bz2", "out/gvisor-bin/gvisor_sentry", "out/runsc"]
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A web server in front of a folder, as the official download is one."""
+    folder = tmp_path / "release"
+    folder.mkdir()
+    handler = partial(QuietFiles, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, ThreadPoolExecutor(1) as threads:
+        threads.submit(server.serve_forever, 0.05)
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class QuietFiles(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def publish(folder: Path, name: str, content: bytes, *, checksum: str | None = None) -> None:
+    (folder / name).write_bytes(content)
+    (folder / f"{name}.sha512").write_text(f"{checksum or hashlib.sha512(content).hexdigest()}  {name}\n")
+
+
+def fetch(module: Callable[[str], ModuleType], url: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runsc = module("runsc")
+    monkeypatch.setattr(runsc, "OFFICIAL", url)
+    work.mkdir()
+    runsc.fetch_official(work, module("steps").Display(out=io.StringIO()))
+
+
+def test_an_official_release_with_its_companions_is_installed(
+    module: Callable[[str], ModuleType],
+    release: tuple[Path, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Current releases are an archive; what runsc starts lies beside it and can be executed."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:bz2") as archive:
+        for name in ("runsc", "gvisor-bin/gvisor_sentry"):
+            member = tarfile.TarInfo(name)
+            member.size = 2
+            archive.addfile(member, io.BytesIO(b"ok"))
+    publish(release[0], "gvisor.tar.bz2", content.getvalue())
+    fetch(module, release[1], tmp_path / "work", monkeypatch)
+    installed = sorted(path for path in (tmp_path / "work").rglob("*") if path.is_file())
+    assert [path.name for path in installed] == ["gvisor_sentry", "runsc"]
+    assert all(path.stat().st_mode & 0o111 == 0o111 for path in installed)
+
+
+def test_an_older_official_release_is_one_file(
+    module: Callable[[str], ModuleType],
+    release: tuple[Path, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where there is no archive, the binary alone is taken."""
+    publish(release[0], "runsc", b"binary")
+    fetch(module, release[1], tmp_path / "work", monkeypatch)
+    assert (tmp_path / "work/runsc").read_bytes() == b"binary"
+
+
+def test_a_download_that_does_not_match_its_checksum_stops_the_set_up(
+    module: Callable[[str], ModuleType],
+    release: tuple[Path, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is neither used nor silently replaced by another build."""
+    publish(release[0], "runsc", b"tampered", checksum="0" * 128)
+    with pytest.raises(module("steps").StepFailed, match="checksum"):
+        fetch(module, release[1], tmp_path / "work", monkeypatch)
+
+
+def test_an_official_build_out_of_reach_is_no_failure(
+    module: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next way is tried instead, at once."""
+    with pytest.raises(module("runsc").Unreachable):
+        fetch(module, "http://no-such-host.invalid", tmp_path / "work", monkeypatch)
