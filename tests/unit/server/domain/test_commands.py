@@ -98,23 +98,3 @@ def test_a_terminal_needs_a_program(shell: str) -> None:
     """An empty name or a NUL is refused before it reaches the machine."""
     with pytest.raises(InvalidInput):
         login_shell(shell)
-
-
-@pytest.mark.parametrize("shell", ["/bin/bash", "bash", "/usr/bin/zsh", "/bin/sh"])
-def test_a_terminals_shell_is_a_login_shell(shell: str) -> None:
-    assert login_shell(shell) == (shell, "-l")
-
-
-def test_a_terminal_may_run_any_program() -> None:
-    assert login_shell("/usr/bin/python3") == ("/usr/bin/python3",)
-
-
-def test_a_terminal_that_names_no_shell_prefers_bash_and_can_do_without() -> None:
-    assert login_shell(None)[:2] == ("/bin/sh", "-c")
-
-
-@pytest.mark.parametrize("shell", ["", "a\0b"])
-def test_a_shell_is_a_path_or_absent(shell: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        login_shell(shell)
-    assert refused.value.details["field"] == "shell"
