@@ -15,7 +15,7 @@ from opencomputer.sdk.agent_session import (
     EventCallback,
 )
 from opencomputer.sdk.callbacks import ExitCallback, SignalCallback
-from opencomputer.sdk.control_plane import get, post_once
+from opencomputer.sdk.control_plane import Call, get
 from opencomputer.sdk.frame_stream import FrameStream
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class Agent:
             model, system_prompt, allowed_tools, permission_mode, max_turns, cwd, mcp_servers, resume
         )
         body = settings.wire() | ({"prompt": prompt} if prompt else {})
-        answer = await self._link.plane.json(post_once(self._link.path("agent"), body))
+        # Not repeated on a network fault: servers keep no idempotency keys for agents, and two would start.
+        answer = await self._link.plane.json(Call("POST", self._link.path("agent"), json=body))
         session_id = answers.required_text(answers.json_object(answer), "sessionID")
         callbacks = AgentCallbacks(on_event, on_error, on_exit, on_scrollback_end)
         stream = FrameStream(self._link, session_id, reconnect=reconnect)

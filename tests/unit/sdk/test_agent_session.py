@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from opencomputer import AgentEvent, AgentSession, Sandbox
+from opencomputer import AgentEvent, AgentSession, Sandbox, UnavailableError
 from opencomputer.sdk.agent_session import AgentCallbacks
 from opencomputer.wire import frames
 from tests.support.eventually import eventually
-from tests.support.fake_node import FakeNode
+from tests.support.fake_node import FakeNode, Rule
 from tests.support.fake_node.node import FakeSandbox
 from tests.support.fake_node.sessions import AgentScript
 
@@ -63,8 +63,15 @@ async def test_start_sends_just_what_was_set(node: FakeNode, sandbox: Sandbox) -
 async def test_start_without_anything_sends_an_empty_object(node: FakeNode, sandbox: Sandbox) -> None:
     session = await sandbox.agent.start()
     assert node.requests("POST", "/agent")[0].body == {}
-    assert "idempotency-key" in node.requests("POST", "/agent")[0].headers
     await session.close()
+
+
+async def test_a_start_whose_answer_is_lost_is_not_repeated(node: FakeNode, sandbox: Sandbox) -> None:
+    """Agents have no idempotency keys, and two of them would work on the same task."""
+    node.rules.append(Rule("POST", f"/sandboxes/{sandbox.id}/agent", 502, {"error": "lost"}))
+    with pytest.raises(UnavailableError):
+        await sandbox.agent.start(prompt="go")
+    assert len(node.requests("POST", "/agent")) == 1
 
 
 async def test_events_reach_the_callback_although_nobody_waits(node: FakeNode, sandbox: Sandbox) -> None:
