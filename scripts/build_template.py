@@ -15,7 +15,7 @@ DEFAULT_TEMPLATES = "/var/lib/opencomputer/templates"
 
 
 def main() -> int:
-    templates = Path(os.environ.get("OPENCOMPUTER_TEMPLATES", DEFAULT_TEMPLATES))
+    templates = Path(os.environ.get("OPENCOMPUTER_TEMPLATES") or DEFAULT_TEMPLATES)
     templates.mkdir(parents=True, exist_ok=True)
     try:
         if sys.argv[1:] == ["runtime"]:
