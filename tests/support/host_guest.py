@@ -85,14 +85,14 @@ class HostGuest:
 
 
 @asynccontextmanager
-async def host_guest(*, environment: dict[str, str] | None = None) -> AsyncGenerator[HostGuest]:
-    """A running guest; at the end it and everything it started are gone."""
+async def host_guest(home: Path) -> AsyncGenerator[HostGuest]:
+    """A running guest whose user lives in `home`; at the end it and everything it started are gone."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-I", "-S", "-c", _PROGRAM),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env={"OC_TOKEN": TOKEN, "PATH": os.environ["PATH"], **(environment or {})},
+        env={"OC_TOKEN": TOKEN, "OC_HOME": str(home), "PATH": os.environ["PATH"]},
     )
     assert process.stdout is not None
     running = HostGuest(process, int(await process.stdout.readline()))
@@ -103,11 +103,13 @@ async def host_guest(*, environment: dict[str, str] | None = None) -> AsyncGener
 
 
 @asynccontextmanager
-async def linked_machine(running: HostGuest, clock: Clock) -> AsyncGenerator[LinkedMachine]:
+async def linked_machine(
+    running: HostGuest, clock: Clock, *, token: str = TOKEN, seconds: float = 10
+) -> AsyncGenerator[LinkedMachine]:
     """The machine on a running guest, connected; let go of at the end."""
-    machine = LinkedMachine(running, Link(running.guest_address, TOKEN), clock)
+    machine = LinkedMachine(running, Link(running.guest_address, token), clock)
     try:
-        await machine.connect(10)
+        await machine.connect(seconds)
         yield machine
     finally:
         await machine.detach()

@@ -46,7 +46,7 @@ class Guest:
         self.server = Server(self.loop, token, self.sessions.keep_attachments)
         identity = Identity(self.server, self.sessions, whole_machine=is_init)
         files = FileRequests(Workers(self.loop), users, can_give=is_init)
-        self._trees = trees
+        self.trees = trees
         self.server.operations = {
             "ping": _ping,
             "idle": self._idle,
@@ -66,7 +66,7 @@ class Guest:
         }
 
     def _idle(self, request: Request) -> None:
-        request.reply({"processes": self._trees.count_processes()})
+        request.reply({"processes": self.trees.count_processes()})
 
 
 def _ping(request: Request) -> None:
@@ -90,10 +90,12 @@ def _prepare_process(loop: Loop) -> None:
     signal.signal(signal.SIGCHLD, _ignore)
     signal.set_wakeup_fd(loop.wake_write, warn_on_full_buffer=False)
     os.umask(0o022)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = _OPEN_FILES if os.geteuid() == 0 else min(hard, _OPEN_FILES)
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
     except (ValueError, OSError) as error:
-        log(f"cannot raise the limit of open files: {error}")
+        log(f"cannot set the limit of open files: {error}")
     try:
         os.set_blocking(2, False)
     except OSError:
@@ -121,7 +123,7 @@ def main_on_host() -> None:
     print(guest.server.listen("127.0.0.1", 0, refuse_own_address=False), flush=True)
 
     def at_end(_events: int) -> None:
-        guest.sessions.kill_all()
+        guest.trees.kill_everything()
         guest.loop.stop()
 
     guest.loop.watch(0, READ, at_end)

@@ -232,10 +232,6 @@ class Session:
             raise protocol.ProtocolError("too many labels")
         self.labels = merged
 
-    def kill(self) -> None:
-        """End everything at once: the guest stops."""
-        self._tree.kill()
-
     # What happens to it
 
     def _on_output(self, channel: int, data: bytes) -> None:

@@ -113,10 +113,6 @@ class Sessions:
                     session.detach(attachment)
                     attachment.release("unknown")
 
-    def kill_all(self) -> None:
-        for session in self._sessions.values():
-            session.kill()
-
     def _find(self, request: Request) -> Session:
         id = protocol.text(request.fields, "id")
         session = self._sessions.get(id)

@@ -131,14 +131,25 @@ class Trees:
     def new(self, session_id: str) -> Tree:
         return Tree(self.loop, session_id)
 
+    def kill_everything(self) -> None:
+        """SIGKILL whatever descends from us."""
+        for _ in range(_ROUNDS):
+            found = self._below_us()
+            if not found:
+                return
+            kill_all(found)
+
     def count_processes(self) -> int:
         """User processes: in a machine everything but ourselves, elsewhere what descends from us."""
-        ours = os.getpid()
         if self._whole_machine:
-            return sum(name.isdecimal() and int(name) != ours for name in os.listdir("/proc"))
-        entries = living_processes()
-        below = {entry.pid for entry in entries if entry.parent == ours}
-        return len(descendants([entry for entry in entries if entry.pid != ours], below)) if below else 0
+            return sum(name.isdecimal() and int(name) != os.getpid() for name in os.listdir("/proc"))
+        return len(self._below_us())
+
+    def _below_us(self) -> set[int]:
+        ours = os.getpid()
+        entries = [entry for entry in living_processes() if entry.pid != ours]
+        children = {entry.pid for entry in entries if entry.parent == ours}
+        return descendants(entries, children) if children else set()
 
 
 def _read(path: str) -> str:

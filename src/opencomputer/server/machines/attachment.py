@@ -24,8 +24,8 @@ _INPUT_PIECE = 64 * 1024
 class LinkAttachment(RefusingSink):
     """Implements `Attachment`.
 
-    Taking the next piece of output acknowledges the one before; the guest sends at most a window more
-    than was acknowledged. Input is kept until the guest says that the process has taken it.
+    Taking a piece of output acknowledges it; the guest sends at most a window more than was
+    acknowledged. Input is kept until the guest says that the process has taken it.
     """
 
     def __init__(self, process_id: str, *, offset: int | None, counted: bool) -> None:
@@ -174,8 +174,8 @@ class LinkAttachment(RefusingSink):
         while True:
             while self._queue:
                 piece = self._queue.popleft()
-                yield piece
                 self._acknowledge(piece)
+                yield piece
             if self._ended:
                 break
             self._changed.clear()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +16,16 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def running() -> AsyncGenerator[HostGuest]:
-    async with host_guest() as guest:
+def home(tmp_path: Path) -> Path:
+    """The home of the machine's user."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def running(home: Path) -> AsyncGenerator[HostGuest]:
+    async with host_guest(home) as guest:
         yield guest
 
 
