@@ -1,0 +1,131 @@
+"""Methods of the published SDK whose parts this server does not have yet say so: HTTP 501, nothing else."""
+
+import httpx
+from checks import covers, main, raises
+
+from opencomputer import Image, Sandbox, SecretStore, Snapshots, Tags, Template, Usage
+
+
+async def refused(call):
+    """The method ends in the error of an answer with status 501."""
+    error = await raises(httpx.HTTPStatusError, call)
+    assert error.response.status_code == 501, error.response.status_code
+
+
+@covers("A35")
+async def templates_can_be_listed_and_looked_up(sandbox):
+    templates = Template._from_client(sandbox._client)
+    listed = await templates.list()
+    assert "base" in [each.name for each in listed]
+    found = await templates.get("base")
+    assert (found.template_id, found.name, found.status) == ("base", "base", "ready")
+
+
+@covers("A35")
+async def an_unknown_template_is_not_found(sandbox):
+    looked_up = Template._from_client(sandbox._client).get("no-such-template")
+    error = await raises(httpx.HTTPStatusError, looked_up)
+    assert error.response.status_code == 404
+
+
+@covers("A35")
+async def templates_are_not_built_through_the_api(sandbox):
+    templates = Template._from_client(sandbox._client)
+    await refused(templates.build("mine", "FROM debian"))
+    await refused(templates.delete("base"))
+
+
+@covers("A2")
+async def images_and_snapshots_are_refused_before_a_stream_begins():
+    await refused(Sandbox.create(image=Image.base().run_commands("true")))
+    await refused(Sandbox.create(snapshot="mine"))
+
+
+@covers("A1")
+async def parts_of_create_that_are_missing_are_refused():
+    await refused(Sandbox.create(secret_store="mine"))
+    await refused(Sandbox.create(preview_auth={"token": "auto"}))
+
+
+@covers("A4", "A5", "A16", "A17")
+async def checkpoints_are_refused(sandbox):
+    await refused(sandbox.create_checkpoint("mine"))
+    await refused(sandbox.list_checkpoints())
+    await refused(sandbox.restore_checkpoint("cp-1"))
+    await refused(sandbox.delete_checkpoint("cp-1"))
+    await refused(Sandbox.create_from_checkpoint("cp-1"))
+    await refused(Sandbox.create_checkpoint_patch("cp-1", "true"))
+    await refused(Sandbox.list_checkpoint_patches("cp-1"))
+    await refused(Sandbox.delete_checkpoint_patch("cp-1", "pa-1"))
+
+
+@covers("A9", "A10")
+async def hibernation_and_reboot_are_refused(sandbox):
+    await refused(sandbox.hibernate())
+    await refused(sandbox.wake())
+    await refused(sandbox.wake(timeout=5))
+    await refused(sandbox.reboot())
+    await refused(sandbox.power_cycle())
+
+
+@covers("A11", "A12", "A13")
+async def scaling_is_refused(sandbox):
+    await refused(sandbox.scale(8192))
+    await refused(sandbox.set_autoscale(True, min_memory_mb=1024, max_memory_mb=4096))
+    await refused(sandbox.get_autoscale())
+    await refused(sandbox.set_scaling_lock(True))
+    await refused(sandbox.get_scaling_lock())
+
+
+@covers("A14", "A15", "A18", "A19")
+async def egress_signed_urls_and_previews_are_refused(sandbox):
+    await refused(sandbox.get_allowed_hosts())
+    await refused(sandbox.download_url("/tmp/x"))
+    await refused(sandbox.upload_url("/tmp/x"))
+    await refused(sandbox.create_preview_url(8000))
+    await refused(sandbox.list_preview_urls())
+    await refused(sandbox.delete_preview_url(8000))
+    await refused(sandbox.rotate_preview_auth_token())
+
+
+@covers("A32")
+async def mounts_are_refused(sandbox):
+    await refused(sandbox.mounts.add_command("/mnt", "true"))
+    await refused(sandbox.mounts.list())
+    await refused(sandbox.mounts.remove("/mnt"))
+
+
+@covers("A33")
+async def snapshots_are_refused():
+    snapshots = Snapshots()
+    await refused(snapshots.create("mine", Image.base()))
+    await refused(snapshots.list())
+    await refused(snapshots.get("mine"))
+    await refused(snapshots.delete("mine"))
+    await snapshots.close()
+
+
+@covers("A36", "A37")
+async def secret_stores_are_refused():
+    await refused(SecretStore.create("mine"))
+    await refused(SecretStore.list())
+    await refused(SecretStore.get("st-1"))
+    await refused(SecretStore.update("st-1", name="other"))
+    await refused(SecretStore.delete("st-1"))
+    await refused(SecretStore.set_secret("st-1", "NAME", "value"))
+    await refused(SecretStore.delete_secret("st-1", "NAME"))
+    await refused(SecretStore.list_secrets("st-1"))
+
+
+@covers("A38", "A39")
+async def usage_and_tags_are_refused(sandbox):
+    usage, tags = Usage._from_client(sandbox._client), Tags._from_client(sandbox._client)
+    await refused(usage.by_sandbox())
+    await refused(usage.by_tag("team"))
+    await refused(usage.for_sandbox(sandbox.sandbox_id))
+    await refused(tags.list_keys())
+    await refused(tags.get(sandbox.sandbox_id))
+    await refused(tags.set(sandbox.sandbox_id, {"team": "a"}))
+
+
+main()

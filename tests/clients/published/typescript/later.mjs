@@ -1,0 +1,68 @@
+// Methods of the published SDK whose parts this server does not have yet say so: HTTP 501, nothing else.
+
+import assert from "node:assert/strict";
+import { check, main, published, sdk } from "./checks.mjs";
+
+const { Image, Snapshots } = await published("@opencomputer/sdk/dist/node.js");
+const { Sandbox, SecretStore, Tags, Usage, Webhooks } = sdk;
+
+async function refused(...promises) {
+  for (const outcome of await Promise.allSettled(promises)) {
+    assert.equal(outcome.status, "rejected", "this was not refused");
+    assert.match(outcome.reason.message, /\b501\b/);
+  }
+}
+
+check("images and snapshots", ["B1", "B22"], async () => {
+  await refused(Sandbox.create({ image: Image.base().runCommands("true") }));
+  await refused(Sandbox.create({ snapshot: "mine" }));
+  const snapshots = new Snapshots();
+  await refused(snapshots.create({ name: "mine", image: Image.base() }));
+  await refused(snapshots.list(), snapshots.get("mine"), snapshots.delete("mine"));
+});
+
+check("checkpoints", ["B3", "B4", "B9", "B10"], async (sandbox) => {
+  await refused(sandbox.createCheckpoint("mine"), sandbox.listCheckpoints());
+  await refused(sandbox.restoreCheckpoint("cp-1"), sandbox.deleteCheckpoint("cp-1"));
+  await refused(Sandbox.createFromCheckpoint("cp-1"), Sandbox.listCheckpointPatches("cp-1"));
+  await refused(Sandbox.createCheckpointPatch("cp-1", { script: "true" }));
+  await refused(Sandbox.deleteCheckpointPatch("cp-1", "pa-1"));
+});
+
+check("hibernation, reboot and scaling", ["B6", "B7"], async (sandbox) => {
+  await refused(sandbox.hibernate(), sandbox.wake(), sandbox.reboot(), sandbox.powerCycle());
+  await refused(sandbox.scale({ memoryMB: 8192 }), sandbox.getAutoscale());
+  await refused(sandbox.setAutoscale({ enabled: false }));
+  await refused(sandbox.setScalingLock(true), sandbox.getScalingLock());
+});
+
+check("egress, signed URLs, previews and mounts", ["B8", "B11", "B13", "B21"], async (sandbox) => {
+  await refused(sandbox.getAllowedHosts(), sandbox.downloadUrl("/x"), sandbox.uploadUrl("/x"));
+  await refused(sandbox.createPreviewURL({ port: 80 }), sandbox.listPreviewURLs());
+  await refused(sandbox.deletePreviewURL(80), sandbox.rotatePreviewAuthToken());
+  await refused(sandbox.mounts.list(), sandbox.mounts.remove("/mnt"));
+  await refused(Sandbox.create({ previewAuth: { token: "auto" } }));
+});
+
+check("secret stores", ["B25"], async () => {
+  await refused(SecretStore.create({ name: "mine" }), SecretStore.list(), SecretStore.get("st-1"));
+  await refused(SecretStore.update("st-1", { name: "other" }), SecretStore.delete("st-1"));
+  await refused(SecretStore.setSecret("st-1", "NAME", "value"), SecretStore.listSecrets("st-1"));
+  await refused(SecretStore.deleteSecret("st-1", "NAME"));
+});
+
+check("webhooks", ["B26", "B27"], async () => {
+  const webhooks = new Webhooks();
+  await refused(webhooks.list(), webhooks.create({ url: "https://example.com" }));
+  await refused(webhooks.get("whk_1"), webhooks.delete("whk_1"), webhooks.deliveries.list("whk_1"));
+  await refused(Sandbox.create({ webhooks: [{ url: "https://example.com" }] }));
+});
+
+check("usage and tags", ["B29"], async (sandbox) => {
+  const server = [process.env.OPENCOMPUTER_API_URL, process.env.OPENCOMPUTER_API_KEY];
+  const [usage, tags] = [new Usage(...server), new Tags(...server)];
+  await refused(usage.bySandbox(), usage.byTag("team"), usage.forSandbox(sandbox.sandboxId));
+  await refused(tags.listKeys(), tags.get(sandbox.sandboxId), tags.set(sandbox.sandboxId, { a: "b" }));
+});
+
+await main();

@@ -1,0 +1,43 @@
+"""The published TypeScript SDK, unmodified, on Node.js 22 and 24, against a real node (appendix B)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+from tests.clients.areas import AreaRuns, Check, checks_in
+from tests.clients.environments import NODE_VERSIONS, PUBLISHED, node, node_modules
+from tests.support.server import ServerProcess
+
+pytestmark = [pytest.mark.machines, pytest.mark.timeout(600)]
+
+CHECKS = checks_in(PUBLISHED / "typescript")
+SERVED = {"B1", "B2", "B5", "B6", "B12", *(f"B{row}" for row in range(14, 21)), "B24"}
+LATER = {f"B{row}" for row in (3, 4, 7, 8, 9, 10, 11, 13, 21, 22, 25, 26, 27, 29)}
+
+
+@pytest.fixture(scope="module", params=NODE_VERSIONS)
+def runs(request: pytest.FixtureRequest, server: ServerProcess) -> Generator[AreaRuns]:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "NODE_MODULES": str(node_modules()),
+        "OPENCOMPUTER_API_URL": server.url,
+        "OPENCOMPUTER_API_KEY": server.api_key,
+    }
+    with AreaRuns([str(node(request.param))], environment, CHECKS) as started:
+        yield started
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_published_sdk(runs: AreaRuns, check: Check) -> None:
+    """The name of the check says what must hold; the script holds the client's side of it."""
+    problem = runs.problem(check)
+    assert not problem, problem
+
+
+def test_every_method_of_the_published_sdk_is_exercised() -> None:
+    """Served ones must work, later ones must refuse; only the local ones and the browser API stay out."""
+    covered = {method for check in CHECKS for method in check.methods}
+    assert covered == SERVED | LATER
