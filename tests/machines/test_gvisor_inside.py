@@ -10,7 +10,8 @@ import pytest
 from tests.support.driver_harness import SMALL, GvisorHarness
 from tests.support.machine_shell import open_machine, output, shell
 
-from opencomputer.server.domain.errors import SnapshotRefused
+from opencomputer.server.domain.errors import NotSupported, SnapshotRefused
+from opencomputer.server.drivers.gvisor.driver import GvisorDriver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
@@ -74,6 +75,52 @@ async def test_short_lived_files_are_kept_in_memory_and_bounded(harness: GvisorH
         code, printed = await shell(machine, "head -c 400M /dev/zero > /tmp/big", user="sandbox")
         assert code != 0
         assert "No space left" in printed
+
+
+async def test_a_full_disk_is_the_machines_own(harness: GvisorHarness) -> None:
+    """Writing more than its disk holds fails inside, the machine goes on, and the host has the rest."""
+    driver = harness.driver
+    assert isinstance(driver, GvisorDriver)
+    if not driver.limits_disks:
+        pytest.skip("this host has no loop devices")
+    spec = harness.spec(limits=replace(SMALL, disk_bytes=96 << 20))
+    async with open_machine(harness, spec) as machine:
+        code, printed = await shell(machine, "head -c 300M /dev/zero > /home/sandbox/big", user="sandbox")
+        assert code != 0
+        assert "No space left" in printed
+        used = disk_file_bytes(harness)
+        assert used < 100 << 20
+        code, _ = await shell(machine, "head -c 10M /dev/zero > /root/root-is-no-exception")
+        assert code != 0
+        await output(
+            machine, "rm /home/sandbox/big /root/root-is-no-exception; sync; echo fits > /root/small"
+        )
+        assert disk_file_bytes(harness) < used // 4
+
+
+async def test_layers_can_be_kept_in_folders_of_the_host(harness: GvisorHarness) -> None:
+    """On a host without loop devices everything works but the limit."""
+    await harness.keep_layers_in_folders()
+    image = harness.folder / "image"
+    async with open_machine(harness, harness.spec(limits=replace(SMALL, disk_bytes=32 << 20))) as machine:
+        await output(
+            machine, "head -c 64M /dev/zero > /root/big; rm /etc/debian_version; echo kept > /root/x"
+        )
+        await machine.save_memory(image)
+    async with open_machine(harness, harness.spec(memory_image=image)) as copy:
+        assert await output(copy, "cat /root/x; test -e /etc/debian_version || echo gone") == "kept\ngone"
+
+
+async def test_a_disk_keeps_its_size(harness: GvisorHarness) -> None:
+    async with open_machine(harness) as machine:
+        with pytest.raises(NotSupported):
+            await machine.set_limits(replace(SMALL, disk_bytes=2 << 30))
+
+
+async def test_many_small_files_fit(harness: GvisorHarness) -> None:
+    async with open_machine(harness) as machine:
+        script = "mkdir /root/many; cd /root/many; seq 20000 | xargs touch; ls | wc -l"
+        assert await output(machine, script) == "20000"
 
 
 async def test_nothing_of_the_host_is_visible(harness: GvisorHarness) -> None:
@@ -215,3 +262,9 @@ async def test_image_folders_are_not_readable_by_others(harness: GvisorHarness) 
     async with open_machine(harness) as machine:
         await machine.save_memory(harness.folder / "image")
     assert os.stat(harness.folder / "image").st_mode & 0o077 == 0
+
+
+def disk_file_bytes(harness: GvisorHarness) -> int:
+    """What the one machine's disk takes up on the host."""
+    (file,) = harness.data_dir.glob("machines/*/disk.ext4")
+    return file.stat().st_blocks * 512

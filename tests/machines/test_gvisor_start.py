@@ -20,7 +20,7 @@ from opencomputer.server.domain.errors import OpenComputerError, StartFailed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
-START_STEPS = ["folder", "group", "link", "files", "network", "mounts", "runsc"]
+START_STEPS = ["folder", "group", "link", "files", "disk", "network", "mounts", "runsc"]
 REMOVAL_STEPS = ["remove group", "remove link", "remove folder"]
 
 

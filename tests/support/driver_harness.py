@@ -121,6 +121,10 @@ class GvisorHarness(DriverHarness):
         self._config = replace(self._config, runsc=stand_in, start_deadline_seconds=start_deadline_seconds)
         await self.restart()
 
+    async def keep_layers_in_folders(self) -> None:
+        self._config = replace(self._config, limit_disks=False)
+        await self.restart()
+
     async def dismantle(self) -> None:
         self.before_step = lambda _: None
         await self.remove_all()

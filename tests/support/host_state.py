@@ -18,6 +18,7 @@ def host_state(node_tag: str, data_dir: Path) -> list[str]:
     found += [f"interface {path.name}" for path in Path("/sys/class/net").glob(f"oc{node_tag}*")]
     found += [f"slot {path.name}" for path in SLOTS_DIR.glob("*/*") if _is_machines(path, node_tag)]
     found += [f"process {pid}" for pid in processes_with(str(data_dir))]
+    found += [f"disk {path.parts[3]}" for path in _disks() if str(data_dir) in path.read_text()]
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     return found + [f"mount {line}" for line in mounts if str(data_dir) in line]
 
@@ -44,6 +45,10 @@ def node_state(node_tag: str) -> list[str]:
     found += [line for line in addresses.splitlines() if f"oc{node_tag}" in line]
     found += [f"group {path}" for path in Path("/sys/fs/cgroup").glob(f"**/opencomputer-{node_tag}")]
     return found
+
+
+def _disks() -> list[Path]:
+    return list(Path("/sys/block").glob("loop*/loop/backing_file"))
 
 
 def _is_machines(slot: Path, node_tag: str) -> bool:

@@ -28,6 +28,7 @@ class Mount(IntFlag):
     REMOUNT = 32
     NO_SUID = 2
     NO_DEVICES = 4
+    NO_ACCESS_TIMES = 1024
 
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -19,6 +19,8 @@ class GvisorConfig:
     node_tag: str
     runsc: Path
     runtime: Path
+    limit_disks: bool = True
+    """Off: writable layers are ordinary folders, bounded by nothing but the host's own space."""
     start_deadline_seconds: float = 30.0
     stop_deadline_seconds: float = 20.0
     concurrent_starts: int = 4
@@ -32,14 +34,29 @@ class MachineFolder:
     path: Path
 
     @property
+    def disk_file(self) -> Path:
+        """Holds the machine's disk, where disks have a fixed size."""
+        return self.path / "disk.ext4"
+
+    @property
+    def device_node(self) -> Path:
+        """The device of the machine's disk while it runs."""
+        return self.path / "device"
+
+    @property
+    def disk(self) -> Path:
+        """Where the disk is mounted, in the mount namespace of the machine only."""
+        return self.path / "disk"
+
+    @property
     def upper(self) -> Path:
         """The writable layer."""
-        return self.path / "upper"
+        return self.disk / "upper"
 
     @property
     def work(self) -> Path:
         """The overlay's own scratch folder; must be on the file system of `upper`."""
-        return self.path / "work"
+        return self.disk / "work"
 
     @property
     def root(self) -> Path:
@@ -77,9 +94,8 @@ class MachineFolder:
     def create(self) -> None:
         """Raises FileExistsError when the machine exists."""
         self.path.mkdir(mode=0o700, parents=True)
-        for folder in (self.upper, self.work, self.root, self.runtime, self.bundle, self.state):
+        for folder in (self.disk, self.root, self.runtime, self.bundle, self.state):
             folder.mkdir()
-        self.upper.chmod(0o755)
 
 
 def machines_dir(config: GvisorConfig) -> Path:

@@ -11,6 +11,7 @@ from opencomputer.server.contracts.network import MachineNetwork
 from opencomputer.server.drivers.gvisor.build import ask_build, capabilities_of, image_version_here
 from opencomputer.server.drivers.gvisor.config import GvisorConfig, empty_folder, machines_dir
 from opencomputer.server.drivers.gvisor.console import Console
+from opencomputer.server.drivers.gvisor.disk import Disks, find_out_disks
 from opencomputer.server.drivers.gvisor.machine import GvisorMachine
 from opencomputer.server.drivers.gvisor.node import BeforeStep, Node, groups_parent
 from opencomputer.server.drivers.gvisor.record import DRIVER_NAME, MachineState, from_record
@@ -49,8 +50,11 @@ class GvisorDriver:
         groups = Groups.of_this_host(groups_parent(self._config.node_tag))
         machines_dir(self._config).mkdir(mode=0o700, parents=True, exist_ok=True)
         empty_folder(self._config).mkdir(exist_ok=True)
+        disks = Disks(limited=False)
+        if self._config.limit_disks:
+            disks = await find_out_disks(self._config.data_dir)
         await self._network.open()
-        node = Node(self._config, build, Runsc(build), groups, self._network, self._before_step)
+        node = Node(self._config, build, Runsc(build), groups, disks, self._network, self._before_step)
         self._opened = (node, version)
 
     async def close(self) -> None:
@@ -75,6 +79,11 @@ class GvisorDriver:
     @property
     def capabilities(self) -> Capabilities:
         return capabilities_of(self._node.build)
+
+    @property
+    def limits_disks(self) -> bool:
+        """Whether `Limits.disk_bytes` is enforced. If not, only the host's own space bounds a machine."""
+        return self._node.disks.limited
 
     async def start(self, spec: MachineSpec) -> GvisorMachine:
         check_machine_id(spec.id)

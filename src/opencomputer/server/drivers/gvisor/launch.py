@@ -19,6 +19,7 @@ from pathlib import Path
 from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.contracts.network import Link
 from opencomputer.server.drivers.gvisor.config import MachineFolder, empty_folder
+from opencomputer.server.drivers.gvisor.disk import FillUpper
 from opencomputer.server.drivers.gvisor.node import Node
 from opencomputer.server.host.kernel import Unshare, unshare
 from opencomputer.server.host.mounts import bind, bind_read_only, detach_propagation, mount_overlay
@@ -43,6 +44,7 @@ class LaunchPlan:
     layers: Sequence[Path]
     link: Link
     argv: Sequence[str]
+    fill_upper: FillUpper
     abandoned: threading.Event
 
 
@@ -83,6 +85,8 @@ def _mount_inside(node: Node, plan: LaunchPlan) -> None:
     unshare(Unshare.MOUNTS)
     detach_propagation()
     folder = plan.folder
+    node.disks.mount(folder)
+    plan.fill_upper(folder.upper)
     mount_overlay(plan.layers, folder.upper, folder.work, folder.root)
     # All machines share this folder, and the option "ro" of the bundle is only a wish: root in a machine
     # can mount it again without. Here it is the host that refuses.

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Usage
-from opencomputer.server.domain.errors import Conflict, MachineLost
+from opencomputer.server.domain.errors import Conflict, MachineLost, NotSupported
 from opencomputer.server.drivers.gvisor.console import Console
 from opencomputer.server.drivers.gvisor.node import Node, group_limits
 from opencomputer.server.drivers.gvisor.record import MachineState, to_record
@@ -74,6 +74,8 @@ class GvisorMachine:
         # Version 1 refuses a limit below the use, version 2 kills. Neither is asked.
         if limits.memory_bytes < self._group.usage().memory_bytes:
             raise Conflict("The machine uses more memory than that.")
+        if self._node.disks.size_bytes(self._node.folder(self._id)) not in (None, limits.disk_bytes):
+            raise NotSupported("The size of a disk cannot be changed.")
         self._group.set_limits(group_limits(limits))
 
     async def usage(self) -> Usage:

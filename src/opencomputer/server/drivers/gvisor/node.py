@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from opencomputer.server.contracts.driver import Limits, MachineId
 from opencomputer.server.contracts.network import MachineNetwork
 from opencomputer.server.drivers.gvisor.config import GvisorConfig, MachineFolder, machine_folder
+from opencomputer.server.drivers.gvisor.disk import Disks
 from opencomputer.server.drivers.gvisor.runsc import Runsc
 from opencomputer.server.host.cgroups import Group, GroupLimits, Groups
 from opencomputer.server.host.runsc_build import RunscBuild
@@ -27,6 +28,7 @@ class Node:
     build: RunscBuild
     runsc: Runsc
     groups: Groups
+    disks: Disks
     network: MachineNetwork
     before_step: BeforeStep
 

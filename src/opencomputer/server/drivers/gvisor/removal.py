@@ -19,6 +19,7 @@ def remove_machine(node: Node, machine_id: MachineId) -> None:
     remove_group(node.group(machine_id), deadline_seconds=node.config.stop_deadline_seconds)
     node.before_step("remove link")
     node.network.release(machine_id)
+    node.disks.wait_until_released(node.folder(machine_id))
     node.before_step("remove folder")
     _remove_tree(node, machine_id)
 

@@ -16,17 +16,17 @@ from pathlib import Path
 from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.domain.errors import MachineLost, SnapshotRefused, StartFailed
 from opencomputer.server.drivers.gvisor.bundle import Birth
+from opencomputer.server.drivers.gvisor.disk import CopyFailed, copy_files
 from opencomputer.server.drivers.gvisor.failure import Failure, FailureKind, classify
 from opencomputer.server.drivers.gvisor.node import Node
 from opencomputer.server.drivers.gvisor.runsc import MEMORY_FOLDER
-from opencomputer.server.host.subprocesses import CommandTimedOut, Completed, run, run_async
+from opencomputer.server.host.subprocesses import CommandTimedOut, run_async
 from opencomputer.server.host.tasks import finish
 
 _UPPER = "upper"
 _BIRTH = "birth.json"
 _SHORT_DEADLINE_SECONDS = 20.0
 _WRITE_DEADLINE_SECONDS = 300.0
-_COPY_DEADLINE_SECONDS = 600.0
 _RETRY_FOR_SECONDS = 2.0
 _RETRY_PAUSE_SECONDS = 0.15
 
@@ -49,7 +49,7 @@ def unpack_writable_layer(image: Path, upper: Path) -> None:
     """Give a machine that will be restored from `image` the files its memory knows. Blocks."""
     source = image / _UPPER
     if any(source.iterdir()):
-        _check_copied(run(_copy(source, upper), deadline_seconds=_COPY_DEADLINE_SECONDS))
+        copy_files(source, upper)
 
 
 def read_birth(image: Path) -> Birth:
@@ -89,8 +89,7 @@ async def _save_once(node: Node, machine_id: MachineId, draft: Path) -> Failure 
         failure = await _command(node.runsc.checkpoint(machine_id, folder, memory), _WRITE_DEADLINE_SECONDS)
         if failure is None:
             await asyncio.to_thread(_empty, draft / _UPPER)
-            copy = _copy(folder.upper, draft / _UPPER)
-            _check_copied(await run_async(copy, deadline_seconds=_COPY_DEADLINE_SECONDS))
+            failure = await _copy_layer(node, machine_id, draft / _UPPER)
     finally:
         await finish(_command(node.runsc.resume(machine_id, folder), _SHORT_DEADLINE_SECONDS))
     return failure
@@ -104,17 +103,12 @@ async def _command(argv: list[str], deadline_seconds: float) -> Failure | None:
     return None if done.exit_code == 0 else classify(done.output)
 
 
-def _copy(source: Path, target: Path) -> list[str]:
-    """`-a`: owners, times, links, extended attributes and the devices by which an overlay marks deletions.
-
-    `--reflink=auto` shares the data where the file system can.
-    """
-    return ["cp", "-a", "--reflink=auto", "--", f"{source}/.", str(target)]
-
-
-def _check_copied(done: Completed) -> None:
-    if done.exit_code != 0:
-        raise SnapshotRefused(reason="files", runtime=done.output.strip()[-600:])
+async def _copy_layer(node: Node, machine_id: MachineId, target: Path) -> Failure | None:
+    try:
+        await finish(node.disks.copy_upper(node.folder(machine_id), target))
+    except (CopyFailed, CommandTimedOut, OSError) as error:
+        return Failure(FailureKind.OTHER, f"the writable layer could not be copied: {error}")
+    return None
 
 
 def _empty(folder: Path) -> None:

@@ -1,0 +1,114 @@
+"""A machine's writable layer: where it is, how large it may become, how it is copied."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from opencomputer.server.drivers.gvisor.config import MachineFolder
+from opencomputer.server.host.kernel import Unshare, unshare
+from opencomputer.server.host.loop_disks import (
+    DiskUnavailable,
+    create_disk,
+    mount_again,
+    mount_disk,
+    wait_until_released,
+)
+from opencomputer.server.host.mounts import detach_propagation
+from opencomputer.server.host.subprocesses import run
+from opencomputer.server.host.threads import run_in_own_thread
+
+_COPY_DEADLINE_SECONDS = 600.0
+_RELEASE_DEADLINE_SECONDS = 5.0
+_PROBE_BYTES = 32 << 20
+
+
+class CopyFailed(Exception):
+    """The files could not be copied; the message is what the copying program said."""
+
+
+class Disks:
+    """How this host keeps writable layers.
+
+    `limited`: each is a disk of its own, mounted in the machine's mount namespace only. Otherwise it is
+    an ordinary folder of the host, and nothing but the host's own space bounds it.
+    """
+
+    def __init__(self, *, limited: bool) -> None:
+        self.limited = limited
+
+    def create(self, folder: MachineFolder, size_bytes: int) -> None:
+        if self.limited:
+            create_disk(folder.disk_file, size_bytes)
+
+    def mount(self, folder: MachineFolder) -> None:
+        """Make `folder.upper` and `folder.work` appear. For a thread with a mount namespace of its own."""
+        if self.limited:
+            mount_disk(folder.disk_file, folder.device_node, folder.disk)
+        folder.upper.mkdir(mode=0o755)
+        folder.work.mkdir()
+
+    def size_bytes(self, folder: MachineFolder) -> int | None:
+        """What the layer may grow to; None where nothing bounds it."""
+        return folder.disk_file.stat().st_size if self.limited else None
+
+    async def copy_upper(self, folder: MachineFolder, target: Path) -> None:
+        """Copy a running machine's writable layer; it should be paused. Raises CopyFailed, OSError."""
+
+        def work() -> None:
+            if self.limited:
+                # The disk is mounted in the machine's namespace, which has no door. This is another
+                # namespace, of this thread, and the same disk.
+                unshare(Unshare.MOUNTS)
+                detach_propagation()
+                mount_again(folder.device_node, folder.disk)
+            copy_files(folder.upper, target)
+
+        await run_in_own_thread(work, name=f"copy-{folder.path.name}")
+
+    def wait_until_released(self, folder: MachineFolder) -> None:
+        """After the last process of a machine: wait until the host has let go of its disk."""
+        if self.limited and folder.disk_file.exists():
+            wait_until_released(folder.disk_file, deadline_seconds=_RELEASE_DEADLINE_SECONDS)
+
+
+async def find_out_disks(data_dir: Path) -> Disks:
+    """Try to use a disk of a fixed size, in the folder where they would be."""
+
+    probe = await asyncio.to_thread(tempfile.mkdtemp, prefix=".probe-", dir=data_dir)
+    try:
+        # What is mounted goes with the thread.
+        return Disks(limited=await run_in_own_thread(lambda: _try_disk(Path(probe)), name="probe-disks"))
+    finally:
+        await asyncio.to_thread(shutil.rmtree, probe, ignore_errors=True)
+
+
+def _try_disk(folder: Path) -> bool:
+    try:
+        unshare(Unshare.MOUNTS)
+        detach_propagation()
+        (folder / "mounted").mkdir()
+        create_disk(folder / "disk", _PROBE_BYTES)
+        mount_disk(folder / "disk", folder / "device", folder / "mounted")
+    except (DiskUnavailable, OSError):
+        return False
+    return True
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copy everything below `source`. Raises CopyFailed; blocks.
+
+    `-a`: owners, times, links, extended attributes and the devices by which an overlay marks deletions.
+    `--reflink=auto` shares the data where the file system can; `--sparse=auto` keeps holes.
+    """
+    argv = ["cp", "-a", "--reflink=auto", "--sparse=auto", "--", f"{source}/.", str(target)]
+    done = run(argv, deadline_seconds=_COPY_DEADLINE_SECONDS)
+    if done.exit_code != 0:
+        raise CopyFailed(done.output.strip()[-600:])
+
+
+FillUpper = Callable[[Path], None]
+"""Puts the first files into a new writable layer."""
