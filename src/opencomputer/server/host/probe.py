@@ -21,6 +21,7 @@ from opencomputer.server.host.mounts import overlay_options
 from opencomputer.server.host.subprocesses import CommandTimedOut, run
 
 _DEADLINE_SECONDS = 15.0
+_MOST_WORDS = 300
 _RULESET = """
 table ip opencomputer_probe {
     chain forward {
@@ -119,4 +120,7 @@ def _attempt(arguments: Sequence[str], stdin: bytes = b"") -> str | None:
         done = run(arguments, deadline_seconds=_DEADLINE_SECONDS, stdin=stdin)
     except (OSError, CommandTimedOut) as error:
         return str(error)
-    return None if done.exit_code == 0 else done.output.strip() or f"exit code {done.exit_code}"
+    if done.exit_code == 0:
+        return None
+    words = " ".join(done.output.split())
+    return words[:_MOST_WORDS] or f"exit code {done.exit_code}"
