@@ -5,8 +5,9 @@ It offers one tool, `add`, and answers with the sum.
 
 import json
 import sys
+from typing import Any
 
-TOOL = {
+TOOL: dict[str, Any] = {
     "name": "add",
     "description": "Add two numbers.",
     "inputSchema": {
@@ -17,7 +18,7 @@ TOOL = {
 }
 
 
-def answer(method, parameters):
+def answer(method: str, parameters: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
         return {
             "protocolVersion": parameters["protocolVersion"],
@@ -32,7 +33,7 @@ def answer(method, parameters):
     return {}
 
 
-def main():
+def main() -> None:
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message:

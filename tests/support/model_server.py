@@ -7,25 +7,11 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, cast
 
 import uvicorn
 
 from opencomputer.server.contracts.models import ModelProvider, ModelRequest
-
-
-class RealClock:
-    """The machine's own time."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 @dataclass
