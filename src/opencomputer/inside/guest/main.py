@@ -91,11 +91,12 @@ def _prepare_process(loop: Loop) -> None:
     signal.set_wakeup_fd(loop.wake_write, warn_on_full_buffer=False)
     os.umask(0o022)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = _OPEN_FILES if os.geteuid() == 0 else min(hard, _OPEN_FILES)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
-    except (ValueError, OSError) as error:
-        log(f"cannot set the limit of open files: {error}")
+    for allowed in (_OPEN_FILES, min(_OPEN_FILES, hard)):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
+            break
+        except (ValueError, OSError):
+            continue  # raising it needs a right that only PID 1 of a machine surely has
     try:
         os.set_blocking(2, False)
     except OSError:

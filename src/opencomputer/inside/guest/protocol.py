@@ -45,12 +45,14 @@ MAX_PIECE = 256 * 1024
 PIECE_WEIGHT = 128
 MAX_DATA = MAX_PIECE + OUTPUT_PREFIX.size
 MAX_CONTROL = 1024 * 1024
-"""The most bytes of JSON in one frame."""
+"""The most bytes of JSON in one frame, but for requests."""
+MAX_REQUEST = 4 * 1024 * 1024
+"""The kernel takes 2 MiB of arguments and environment; some characters are longer in JSON."""
 MAX_HELLO = 256 * 1024
 
 _LIMITS = {
     HELLO: MAX_HELLO,
-    REQUEST: MAX_CONTROL,
+    REQUEST: MAX_REQUEST,
     RESPONSE: MAX_CONTROL,
     DATA: MAX_DATA,
     OUTPUT: MAX_DATA,

@@ -53,7 +53,6 @@ class Dozing:
             self._last_use = self._clock.monotonic()
             if self._users == 0 and self._sleeper is None:
                 self._sleeper = asyncio.create_task(self._sleep_when_idle())
-                self._sleeper.add_done_callback(self._sleeper_done)
 
     async def rest(self) -> bool:
         """Freeze now if nobody needs the machine and no process runs in it. Whether it is frozen."""
@@ -72,7 +71,7 @@ class Dozing:
         self._users += 1
         if self._sleeper is not None:
             self._sleeper.cancel()
-            await asyncio.gather(self._sleeper, return_exceptions=True)
+            await asyncio.wait([self._sleeper])
 
     async def _thaw(self) -> None:
         async with self._changing:
@@ -81,23 +80,24 @@ class Dozing:
                 self._frozen = False
 
     async def _sleep_when_idle(self) -> None:
+        try:
+            await self._wait_and_rest()
+        except OpenComputerError:
+            pass  # the machine has ended, or does not answer: the next who uses it will be told
+        finally:
+            # Here and not in a callback: the next use must see at once that nobody watches any more.
+            self._sleeper = None
+
+    async def _wait_and_rest(self) -> None:
         pause = IDLE_SECONDS
         while True:
             await self._clock.sleep(pause)
-            idle_for = self._clock.monotonic() - self._last_use
             if self._users:
                 return
+            idle_for = self._clock.monotonic() - self._last_use
             if idle_for < IDLE_SECONDS:
                 pause = IDLE_SECONDS - idle_for
                 continue
-            try:
-                if await self.rest():
-                    return
-            except OpenComputerError:
-                return  # the machine has ended, or does not answer: the next who uses it will be told
+            if await self.rest():
+                return
             pause = RECHECK_SECONDS
-
-    def _sleeper_done(self, sleeper: asyncio.Task[None]) -> None:
-        self._sleeper = None
-        if not sleeper.cancelled():
-            sleeper.exception()

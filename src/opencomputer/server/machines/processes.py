@@ -15,7 +15,7 @@ from opencomputer.server.machines.dozing import Dozing
 from opencomputer.server.machines.link import Link
 from opencomputer.server.machines.records import parse_record, spec_fields
 
-_MOST_REQUEST_BYTES = protocol.MAX_CONTROL - 1024
+_MOST_REQUEST_BYTES = protocol.MAX_REQUEST - 1024
 _MOST_PAGES = 200
 
 
