@@ -229,6 +229,8 @@ def _explain(program: Program, error: Exception) -> StartError:
         errno.EACCES: "permission denied",
         errno.ENOEXEC: "not an executable file",
         errno.E2BIG: "arguments and environment are too long",
+        # gVisor says this of a single argument.
+        errno.ENAMETOOLONG: "arguments and environment are too long",
         errno.EAGAIN: "cannot start another process: the limit is reached",
         errno.ENOMEM: "cannot start another process: out of memory",
     }

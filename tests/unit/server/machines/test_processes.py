@@ -95,7 +95,7 @@ async def test_an_impossible_environment_is_refused(
 
 async def test_arguments_beyond_the_limit_are_refused(machine: LinkedMachine) -> None:
     with pytest.raises(InvalidInput):
-        await machine.processes.spawn(command("echo", "x" * (1 << 20)))
+        await machine.processes.spawn(command("echo", "x" * (4 << 20)))
 
 
 async def test_a_program_that_reads_gets_its_end_at_once(machine: LinkedMachine) -> None:

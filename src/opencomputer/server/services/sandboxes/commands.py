@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +31,7 @@ OUTPUT_BYTES = 1 << 20
 INLINE_SECONDS = 0.4
 POLL_SECONDS = 0.5
 _KEEP_SECONDS = 30.0
+_REQUEST_LABEL = "request"
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,19 @@ class CommandRequest:
             timeout_seconds=self.timeout_seconds or None,
             linger_seconds=self.linger_seconds or None,
             scrollback_bytes=OUTPUT_BYTES,
+            labels={} if key is None else {_REQUEST_LABEL: self._fingerprint()},
         )
+
+    def _fingerprint(self) -> str:
+        parts = [self.command, self.arguments, self.environment, self.cwd]
+        text = json.dumps([*parts, self.timeout_seconds, self.linger_seconds], default=dict, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_same_request(spec: ProcessSpec, record: ProcessRecord) -> None:
+    """Raise IdempotencyMismatch when the process of this key was started for another request."""
+    if record.labels.get(_REQUEST_LABEL) != spec.labels.get(_REQUEST_LABEL):
+        raise IdempotencyMismatch
 
 
 class OutputTail:
@@ -124,8 +139,7 @@ class Commands:
         """Start a command, once per idempotency key."""
         spec = request.process(ProcessKind.RUN, live.id)
         record = await live.machine.processes.spawn(spec)
-        if record.argv != spec.argv:
-            raise IdempotencyMismatch
+        check_same_request(spec, record)
         return self._collector(live, record).progress
 
     async def wait(self, live: LiveSandbox, progress: Progress, seconds: float | None) -> Progress:

@@ -14,8 +14,8 @@ from opencomputer.server.contracts.machine import (
 )
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.commands import login_shell
-from opencomputer.server.domain.errors import IdempotencyMismatch, InvalidInput, NotFound
-from opencomputer.server.services.sandboxes.commands import CommandRequest
+from opencomputer.server.domain.errors import InvalidInput, NotFound
+from opencomputer.server.services.sandboxes.commands import CommandRequest, check_same_request
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.wire.ids import ProcessId
 
@@ -32,8 +32,7 @@ class Sessions:
     async def start(self, live: LiveSandbox, request: CommandRequest) -> ProcessRecord:
         spec = request.process(ProcessKind.SESSION, live.id)
         record = await live.machine.processes.spawn(spec)
-        if record.argv != spec.argv:
-            raise IdempotencyMismatch
+        check_same_request(spec, record)
         return record
 
     async def list(self, live: LiveSandbox) -> Sequence[ProcessRecord]:
