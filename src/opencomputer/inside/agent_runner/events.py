@@ -12,6 +12,9 @@ Event = Mapping[str, Json]
 Emit = Callable[[Event], None]
 Complain = Callable[[str], None]
 
+MAX_ERROR_CHARACTERS = 4000
+"""Enough for people, and little enough for readers that look for the end of a turn in short lines only."""
+
 READY: Event = {"type": "ready"}
 CONFIGURED: Event = {"type": "configured"}
 
@@ -25,6 +28,8 @@ def interrupted(pending_prompts: int) -> Event:
 
 
 def error(message: str, pending_prompts: int) -> Event:
+    if len(message) > MAX_ERROR_CHARACTERS:
+        message = message[: MAX_ERROR_CHARACTERS - 1] + "…"
     return _with_pending({"type": "error", "message": message}, pending_prompts)
 
 

@@ -75,3 +75,10 @@ def test_waiting_prompts_are_mentioned_only_when_there_are_some() -> None:
     assert events.turn_complete("s", 0) == {"type": "turn_complete", "claude_session_id": "s"}
     assert events.interrupted(2) == {"type": "interrupted", "pending_prompts": 2}
     assert events.error("m", 1) == {"type": "error", "message": "m", "pending_prompts": 1}
+
+
+def test_a_long_error_is_cut() -> None:
+    """A page of HTML from some proxy does not hide the end of a turn."""
+    message = events.error("x" * 100_000, 0)["message"]
+    assert isinstance(message, str)
+    assert (len(message), message[-1]) == (events.MAX_ERROR_CHARACTERS, "…")
