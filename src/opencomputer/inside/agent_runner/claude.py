@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import logging
 import os
@@ -15,6 +14,7 @@ from typing import Any, Protocol, cast
 from .commands import Configuration, Json
 from .engine import Engine, EngineFailed, Message
 from .environment import engine_environment
+from .stand_ins import import_without
 
 SDK = "claude_agent_sdk"
 MAX_MESSAGE_BYTES = 64 << 20
@@ -57,14 +57,14 @@ class ClaudeEngines:
         self._sdk: _Sdk | None = None
 
     async def prepare(self) -> None:
-        """Import the SDK, which takes a second: in a thread, so that commands are read meanwhile."""
+        """Import the SDK, which takes its time: in a thread, so that commands are read meanwhile."""
         if self._sdk is not None:
             return
         # The SDK logs what it also raises; standard error is for people.
         logging.getLogger(SDK).addHandler(logging.NullHandler())
         logging.getLogger(SDK).propagate = False
         try:
-            self._sdk = cast("_Sdk", await asyncio.to_thread(importlib.import_module, SDK))
+            self._sdk = cast("_Sdk", await asyncio.to_thread(import_without, "mcp", SDK))
         except ImportError as error:
             raise EngineFailed(f"the Claude Agent SDK is not installed: {error}") from error
 
