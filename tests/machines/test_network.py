@@ -7,6 +7,7 @@ import secrets
 import socket
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import ExitStack, asynccontextmanager
@@ -14,14 +15,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support.driver_harness import new_machine_id, why_no_gvisor
-from tests.support.host_state import host_state, node_state
-from tests.support.namespaces import Namespace, machine_namespace, neighbour
-from tests.support.sockets import HOST, ask_datagram, ask_stream, can_connect, tcp_listener, udp_echo
 
 from opencomputer.server.contracts.network import Link
 from opencomputer.server.network.links import MachineLinks, NetworkConfig
 from opencomputer.server.network.resolver import ResolverConfig
+from tests.support.driver_harness import new_machine_id, why_no_gvisor
+from tests.support.host_state import host_state, node_state
+from tests.support.namespaces import Namespace, machine_namespace, neighbour
+from tests.support.sockets import (
+    HOST,
+    ask_datagram,
+    ask_stream,
+    can_connect,
+    gets_nowhere,
+    tcp_listener,
+    udp_echo,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
@@ -105,7 +114,7 @@ async def test_a_machine_does_not_reach_private_addresses(world: World, address:
     machine, _ = world.machine()
     peers = world.tcp_outside(address)
     assert can_connect(address, PORT)
-    assert not machine.call(lambda: can_connect(address, PORT))
+    assert machine.call(lambda: gets_nowhere(address, PORT))
     await wait_for(lambda: len(peers) == 1)
 
 
@@ -116,7 +125,7 @@ async def test_a_machine_does_not_reach_the_host(world: World) -> None:
     with tcp_listener(HOST, "0.0.0.0", PORT) as peers:
         for address in addresses:
             assert can_connect(address, PORT)
-            assert not machine.call(lambda a=address: can_connect(a, PORT)), address
+            assert machine.call(lambda a=address: gets_nowhere(a, PORT)), address
     assert len(peers) == len(addresses)
 
 
@@ -125,7 +134,7 @@ async def test_a_machine_does_not_reach_another_machine(world: World) -> None:
     second, link = world.machine()
     with tcp_listener(second, "0.0.0.0", PORT) as peers:
         assert can_connect(link.guest_address, PORT)
-        assert not first.call(lambda: can_connect(link.guest_address, PORT))
+        assert first.call(lambda: gets_nowhere(link.guest_address, PORT))
     assert len(peers) == 1
 
 
@@ -135,8 +144,8 @@ async def test_a_machine_does_not_reach_a_machine_of_another_node(world: World, 
         link = other.reserve(new_machine_id(), egress=True)
         with machine_namespace(other, link) as second:
             with tcp_listener(second, "0.0.0.0", PORT) as peers:
-                assert not first.call(lambda: can_connect(link.guest_address, PORT))
-                assert not first.call(lambda: can_connect(other.node_address, 9254))
+                assert first.call(lambda: gets_nowhere(link.guest_address, PORT))
+                assert first.call(lambda: gets_nowhere(other.node_address, 9254))
             assert peers == []
 
 
@@ -144,7 +153,7 @@ async def test_nobody_outside_reaches_a_machine(world: World) -> None:
     machine, link = world.machine()
     world.outside.run(["ip", "route", "replace", "10.231.0.0/16", "via", "198.51.100.1"])
     with tcp_listener(machine, "0.0.0.0", PORT) as peers:
-        assert not world.outside.call(lambda: can_connect(link.guest_address, PORT))
+        assert world.outside.call(lambda: gets_nowhere(link.guest_address, PORT))
     assert peers == []
 
 
@@ -153,8 +162,8 @@ async def test_the_metadata_address_leads_to_the_node_and_names_the_machine(worl
     machine, link = world.machine()
     with tcp_listener(HOST, *world.network.metadata_address) as peers:
         assert machine.call(lambda: can_connect("169.254.169.254", 80))
-        assert not machine.call(lambda: can_connect("169.254.169.254", 443))
-        assert not machine.call(lambda: can_connect(*world.network.metadata_address))
+        assert machine.call(lambda: gets_nowhere("169.254.169.254", 443))
+        assert machine.call(lambda: gets_nowhere(*world.network.metadata_address))
     assert peers == [link.guest_address]
 
 
@@ -177,7 +186,7 @@ async def test_a_machine_without_network_reaches_nothing_but_the_metadata(world:
     with tcp_listener(HOST, *world.network.metadata_address) as callers:
         assert machine.call(lambda: can_connect("169.254.169.254", 80))
     assert callers == [link.guest_address]
-    assert not machine.call(lambda: can_connect(PUBLIC, PORT))
+    assert machine.call(lambda: gets_nowhere(PUBLIC, PORT))
     assert machine.call(lambda: ask_datagram("169.254.169.253", 53, QUESTION)) is None
     assert peers == []
 
@@ -217,7 +226,7 @@ async def test_ipv6_packets_of_a_machine_are_dropped(world: World) -> None:
     await asyncio.to_thread(subprocess.run, give, check=True)
     with socket.create_server(("fd77::1", 0), family=socket.AF_INET6) as listener:
         port = listener.getsockname()[1]
-        assert not machine.call(lambda: can_connect("fd77::1", port))
+        assert machine.call(lambda: gets_nowhere("fd77::1", port))
 
 
 async def test_opening_again_keeps_the_address_and_the_links(world: World) -> None:
@@ -234,6 +243,24 @@ async def test_opening_again_keeps_the_address_and_the_links(world: World) -> No
         assert peers == [link.guest_address]
     finally:
         await again.close()
+
+
+async def test_a_killed_node_without_machines_is_cleared_away_by_the_next(tmp_path: Path) -> None:
+    """Its rules and addresses would stay on the host for ever."""
+    killed, reason = secrets.token_hex(3), why_no_gvisor()
+    if reason:
+        pytest.skip(reason)
+    script = (
+        "import asyncio, os, signal\n"
+        "from opencomputer.server.network.links import MachineLinks, NetworkConfig\n"
+        f"asyncio.run(MachineLinks(NetworkConfig({killed!r})).open())\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+    assert await process.wait() == -9
+    assert node_state(killed) != []
+    async with a_node(tmp_path):
+        assert node_state(killed) == []
 
 
 async def test_traffic_is_counted(world: World) -> None:

@@ -31,13 +31,18 @@ class Host:
 HOST = Host()
 
 
-def can_connect(address: str, port: int, *, seconds: float = QUICK_SECONDS) -> bool:
+def can_connect(address: str, port: int, *, seconds: float = 3.0) -> bool:
     """Whether a TCP connection comes about. A refusal is no connection."""
     try:
         with socket.create_connection((address, port), timeout=seconds):
             return True
     except OSError:
         return False
+
+
+def gets_nowhere(address: str, port: int) -> bool:
+    """Whether a TCP connection does not come about in a time in which it otherwise would."""
+    return not can_connect(address, port, seconds=QUICK_SECONDS)
 
 
 def ask_datagram(address: str, port: int, question: bytes, *, seconds: float = QUICK_SECONDS) -> bytes | None:

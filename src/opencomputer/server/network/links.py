@@ -62,7 +62,7 @@ class MachineLinks:
     async def open(self) -> None:
         if self._resolver is not None:
             return
-        await asyncio.to_thread(self._set_up)
+        await asyncio.to_thread(self._open_host)
         resolver = Resolver(self._config.resolver)
         await resolver.open(self.node_address, self._config.resolver_port)
         self._resolver = resolver
@@ -75,7 +75,7 @@ class MachineLinks:
     async def dismantle(self) -> None:
         """Remove everything of this node from the host. For a node that has no machines left."""
         await self.close()
-        await asyncio.to_thread(self._tear_down)
+        await asyncio.to_thread(self._leave_host)
 
     def reserve(self, machine_id: MachineId, *, egress: bool) -> Link:
         prefix = interface_prefix(self._config.node_tag, egress=egress)
@@ -123,34 +123,43 @@ class MachineLinks:
         inside.bring_up(_INSIDE)
         inside.route_everything_to(link.gateway)
 
+    def _open_host(self) -> None:
+        with self._slots.exclusively():
+            for tag in self._slots.abandoned_nodes(_NODE) - {self._config.node_tag}:
+                self._clear_away(tag)
+            self._set_up()
+
+    def _leave_host(self) -> None:
+        with self._slots.exclusively():
+            self._clear_away(self._config.node_tag)
+        self._node_slot = None
+
     def _set_up(self) -> None:
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         self._node_slot = self._take_node_slot()
         with Netlink() as netlink:
-            label = f"lo:oc{self._config.node_tag}"
-            netlink.add_address("lo", self.node_address, 32, label=label)
             netlink.bring_up("lo")
+            netlink.add_address("lo", self.node_address, 32, label=f"lo:oc{self._config.node_tag}")
             # Larger packets than the way out takes would depend on every router reporting it.
             self._mtu = min(_MTU, netlink.uplink_mtu() or _MTU)
-        spec = RulesetSpec(
-            self._config.node_tag, self.node_address, self._config.metadata_port, self._config.resolver_port
-        )
-        apply_ruleset(ruleset(spec))
+        ports = (self._config.metadata_port, self._config.resolver_port)
+        apply_ruleset(ruleset(RulesetSpec(self._config.node_tag, self.node_address, *ports)))
 
     def _take_node_slot(self) -> int:
-        """The slot this node had before, if it is still there: machines know the way to it."""
+        """The slot this node had before, if it is still there, now in this process's name."""
         for slot, owner in self._slots.owned(self._config.node_tag).items():
             if owner.holder == _NODE:
+                self._slots.renew(slot)
                 return slot
         return self._slots.take(self._config.node_tag, _NODE, lambda _: "lo")
 
-    def _tear_down(self) -> None:
-        apply_ruleset(removal(self._config.node_tag))
+    def _clear_away(self, node_tag: str) -> None:
+        """Remove everything of a node without machines: this one at its end, or one that was killed."""
+        apply_ruleset(removal(node_tag))
         with Netlink() as netlink:
-            for name in interface_names(f"oc{self._config.node_tag}"):
+            for name in interface_names(f"oc{node_tag}"):
                 netlink.delete(name)
-            for slot, owner in self._slots.owned(self._config.node_tag).items():
+            for slot, owner in self._slots.owned(node_tag).items():
                 if owner.holder == _NODE:
                     netlink.remove_address("lo", subnet(self._config.machine_network, slot).gateway, 32)
                 self._slots.give_back(slot)
-        self._node_slot = None

@@ -8,11 +8,12 @@ process that took it exists any more; stale slots are given out again when nothi
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import asdict, dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
@@ -82,6 +83,41 @@ class Slots:
     def owned(self, node_tag: str) -> dict[int, SlotOwner]:
         """The slots of one node."""
         return {slot: owner for slot, owner in self._all() if owner.node_tag == node_tag}
+
+    def renew(self, slot: int) -> None:
+        """Put this process's name on a slot that an earlier process of the same node took."""
+        owner = _read(self._file(slot))
+        me = reference(os.getpid())
+        if owner is not None and me is not None:
+            draft = self._folder / f".renewed-{owner.node_tag}-{slot}"
+            draft.write_text(json.dumps(asdict(replace(owner, pid=me.pid, start_ticks=me.start_ticks))))
+            draft.replace(self._file(slot))
+
+    def abandoned_nodes(self, node_holder: str) -> set[str]:
+        """Nodes whose server is dead and none of whose machines has a link any more.
+
+        `node_holder` is under what holder a node keeps a slot for itself.
+        """
+        dead: set[str] = set()
+        linked: set[str] = set()
+        for _, owner in self._all():
+            alive = is_alive(ProcessRef(owner.pid, owner.start_ticks))
+            if owner.holder == node_holder and not alive:
+                dead.add(owner.node_tag)
+            elif alive or self._in_use(owner.interface):
+                linked.add(owner.node_tag)
+        return dead - linked
+
+    @contextlib.contextmanager
+    def exclusively(self) -> Generator[None]:
+        """Keep other nodes of the host from setting up or clearing away meanwhile. Blocks."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def give_back(self, slot: int) -> None:
         self._file(slot).unlink(missing_ok=True)

@@ -96,6 +96,22 @@ def test_a_restarted_node_finds_its_own(tmp_path: Path) -> None:
     assert (owner.holder, owner.interface, owner.pid) == ("m7", "ocaaaaaan0000", os.getpid())
 
 
+def test_a_node_is_abandoned_when_its_server_is_dead_and_no_machine_is_linked(tmp_path: Path) -> None:
+    alive: set[str] = set()
+    where = slots(tmp_path, in_use=lambda interface: interface in alive)
+    take(where, holder="node", tag="aaaaaa")
+    take(where, holder="m1", tag="aaaaaa")
+    take(where, holder="node", tag="bbbbbb")
+    assert where.abandoned_nodes("node") == set()
+    pretend_the_takers_died(tmp_path)
+    alive.add("ocaaaaaan0001")
+    assert where.abandoned_nodes("node") == {"bbbbbb"}
+    alive.clear()
+    assert where.abandoned_nodes("node") == {"aaaaaa", "bbbbbb"}
+    where.renew(0)
+    assert where.abandoned_nodes("node") == {"bbbbbb"}
+
+
 def test_processes_that_race_get_different_slots(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         taken = pool.map(_take_some, [str(tmp_path)] * 4)
