@@ -42,11 +42,13 @@ def step(title: str) -> Generator[None]:
 
 
 def start_ticks(pid: int) -> str | None:
-    """When a process began, which tells it from a later one with the same number."""
+    """When a process began, which tells it from a later one with the same number. None: it has ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
+    state, ticks = fields[0], fields[19]
+    return None if state in "ZX" else ticks
 
 
 def running_node() -> int | None:
