@@ -43,7 +43,7 @@ class PoolSettings:
 
 @dataclass
 class _Shelf:
-    """What the pool holds and owes for one template."""
+    """What the pool holds and owes for one template. A retired one only serves those who wait already."""
 
     template: TemplateLayers
     ready: deque[Machine] = field(default_factory=deque[Machine])
@@ -53,11 +53,18 @@ class _Shelf:
     failures: int = 0
     refusal: str | None = None
     retry_at: float = 0.0
+    """No start at all before: the host has no room."""
+    refill_at: float = 0.0
+    """No refill before: starts have failed. One who asks is answered by a start all the same."""
+    retired: bool = False
 
 
 class Pool:
-    """Hands out machines. Claims that find none ready wait in order; starts serve them first. When nobody
-    waits the pool is refilled, one machine at a time, so that most of the host is left to those who use it."""
+    """Hands out machines. Claims that find none ready wait in order; starts serve them first.
+
+    When nobody waits the pool is refilled, one machine at a time, so that most of the host is left to those
+    who use it.
+    """
 
     def __init__(
         self,
@@ -94,14 +101,16 @@ class Pool:
 
     def sizes(self) -> dict[str, int]:
         """Ready machines by template name."""
-        return {shelf.template.name: len(shelf.ready) for shelf in self._shelves.values()}
+        return {
+            shelf.template.name: len(shelf.ready) for shelf in self._shelves.values() if not shelf.retired
+        }
 
     def stock(self, template: TemplateLayers) -> None:
         """Keep machines of this template ready from now on; an older build of it is no longer kept."""
         for shelf in list(self._shelves.values()):
             if shelf.template.name == template.name and shelf.template.hash != template.hash:
                 self._retire(shelf)
-        self._shelf(template)
+        self._shelf(template).retired = False
         self._changed.set()
 
     def accepts(self, row: MachineRow, template: TemplateLayers | None) -> bool:
@@ -120,46 +129,58 @@ class Pool:
         shelf = self._shelf(template)
         shelf.claims.append(self._clock.monotonic())
         if not network:
-            return await asyncio.wait_for(self._start(shelf, network=False), _CLAIM_SECONDS)
+            return await self._start_without_network(shelf)
         self._drop_dead(shelf)
         self._changed.set()
         if shelf.ready:
             return shelf.ready.popleft()
+        return await self._wait(shelf)
+
+    async def _wait(self, shelf: _Shelf) -> Machine:
         future: asyncio.Future[Machine] = asyncio.get_running_loop().create_future()
         shelf.waiting.append(future)
         try:
-            return await asyncio.wait_for(asyncio.shield(future), _CLAIM_SECONDS)
+            async with asyncio.timeout(_CLAIM_SECONDS):
+                return await future
         except TimeoutError:
             if _has_result(future):
                 return future.result()
             raise NoCapacity(shelf.refusal) from None
         except asyncio.CancelledError:
             if _has_result(future):
-                shelf.ready.append(future.result())
+                self._place(shelf, future.result())
             raise
         finally:
             with suppress(ValueError):
                 shelf.waiting.remove(future)
-            future.cancel()
+
+    async def _start_without_network(self, shelf: _Shelf) -> Machine:
+        try:
+            async with asyncio.timeout(_CLAIM_SECONDS):
+                return await self._start(shelf, network=False)
+        except TimeoutError:
+            raise NoCapacity from None
 
     def _shelf(self, template: TemplateLayers) -> _Shelf:
         return self._shelves.setdefault(template.hash, _Shelf(template))
 
     def _retire(self, shelf: _Shelf) -> None:
+        shelf.retired = True
         while shelf.ready:
-            self._background.start(
-                self._provisioning.stop(shelf.ready.popleft()), name="retire a machine", finish=True
-            )
-        if not shelf.waiting and not shelf.starting:
-            del self._shelves[shelf.template.hash]
+            self._discard(shelf.ready.popleft())
+
+    def _discard(self, machine: Machine) -> None:
+        self._background.start(self._provisioning.stop(machine), name="discard a machine", finish=True)
 
     async def _keep(self) -> None:
         """Start what is wanted; wait until something changes or a refusal may have passed."""
         while True:
             self._changed.clear()
             delay = min((self._serve(shelf) for shelf in list(self._shelves.values())), default=3600.0)
+            # Not wait_for: on Python 3.11 that may swallow the cancellation which is to end this loop.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), delay)
+                async with asyncio.timeout(delay):
+                    await self._changed.wait()
 
     def _serve(self, shelf: _Shelf) -> float:
         """Begin the starts one shelf needs now; return after how many seconds to look again."""
@@ -170,14 +191,20 @@ class Pool:
         owed = len(shelf.waiting) - shelf.starting
         for _ in range(min(owed, self._settings.parallel_starts - shelf.starting)):
             self._begin(shelf)
-        if not shelf.waiting and not shelf.starting and len(shelf.ready) < self._target(shelf, now):
+        if shelf.waiting or shelf.starting:
+            return _CAPACITY_POLL_SECONDS
+        if shelf.retired:
+            del self._shelves[shelf.template.hash]
+        elif now < shelf.refill_at:
+            return min(_CAPACITY_POLL_SECONDS, shelf.refill_at - now)
+        elif len(shelf.ready) < self._target(shelf, now):
             self._begin(shelf)
         return _CAPACITY_POLL_SECONDS
 
     def _drop_dead(self, shelf: _Shelf) -> None:
         for machine in [member for member in shelf.ready if member.lost]:
             shelf.ready.remove(machine)
-            self._background.start(self._provisioning.stop(machine), name="remove a dead member", finish=True)
+            self._discard(machine)
 
     def _target(self, shelf: _Shelf, now: float) -> int:
         while shelf.claims and shelf.claims[0] < now - _DEMAND_WINDOW_SECONDS:
@@ -192,7 +219,7 @@ class Pool:
     async def _produce(self, shelf: _Shelf) -> None:
         try:
             machine = await self._start(shelf)
-            shelf.failures = 0
+            shelf.failures, shelf.refusal = 0, None
         except NoCapacity as refused:
             shelf.refusal = refused.message
             shelf.retry_at = self._clock.monotonic() + _CAPACITY_POLL_SECONDS
@@ -204,7 +231,9 @@ class Pool:
         finally:
             shelf.starting -= 1
             self._changed.set()
-        await self._hand_over(shelf, machine)
+        if self._place(shelf, machine):
+            with suppress(OpenComputerError):
+                await machine.rest()
 
     def _failed(self, shelf: _Shelf, error: Exception) -> None:
         """Tell one who waits, and slow down: a template that cannot start must not eat the host."""
@@ -221,20 +250,20 @@ class Pool:
             if not future.done():
                 future.set_exception(error if isinstance(error, OpenComputerError) else StartFailed())
         else:
-            shelf.retry_at = self._clock.monotonic() + backoff
+            shelf.refill_at = self._clock.monotonic() + backoff
 
-    async def _hand_over(self, shelf: _Shelf, machine: Machine) -> None:
+    def _place(self, shelf: _Shelf, machine: Machine) -> bool:
+        """Give a machine to the first who waits, else keep it (True), or end it when nobody will want it."""
         while shelf.waiting:
             future = shelf.waiting.popleft()
             if not future.done():
                 future.set_result(machine)
-                return
-        if self._closing or self._shelves.get(shelf.template.hash) is not shelf:
-            await self._provisioning.stop(machine)
-            return
+                return False
+        if self._closing or shelf.retired:
+            self._discard(machine)
+            return False
         shelf.ready.append(machine)
-        with suppress(OpenComputerError):
-            await machine.rest()
+        return True
 
     async def _start(self, shelf: _Shelf, *, network: bool = True) -> Machine:
         async with self._starts:

@@ -1,0 +1,154 @@
+"""All services of a node, over stores and machines in memory, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from opencomputer.server.contracts.driver import Limits
+from opencomputer.server.contracts.templates import TemplateLayers
+from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
+from opencomputer.server.domain.sandbox import Sandbox, SandboxShape
+from opencomputer.server.services.access import Access
+from opencomputer.server.services.background import Background
+from opencomputer.server.services.reconciler import Reconciler
+from opencomputer.server.services.sandboxes.commands import Commands
+from opencomputer.server.services.sandboxes.golden import GoldenImages
+from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, NewSandbox, machine_limits
+from opencomputer.server.services.sandboxes.live import LiveSandbox, LiveSandboxes
+from opencomputer.server.services.sandboxes.pool import Pool, PoolSettings
+from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.wire.ids import OrgId
+from tests.support import rows
+from tests.support.memory.machines import MemoryHost, MemoryMachine
+from tests.support.memory.stores import (
+    MemoryApiKeys,
+    MemoryMachineRows,
+    MemoryOrganisations,
+    MemorySandboxes,
+    Tables,
+)
+from tests.support.virtual_time import VirtualClock
+
+ORG = OrgId("org-1")
+OTHER_ORG = OrgId("org-2")
+BASE = TemplateLayers("base", "h1", (Path("/layers/base"),))
+LIMITS: Limits = machine_limits(rows.SHAPE)
+NO_POOL = PoolPolicy(memory_share=0.1, machine_bytes=1 << 20, minimum=0, maximum=0)
+SECRET = b"a token secret of thirty-two bytes"
+
+
+class MemoryTemplates:
+    """Implements TemplateCatalogue."""
+
+    def __init__(self, *templates: TemplateLayers) -> None:
+        self.templates = list(templates)
+
+    def list(self) -> Sequence[TemplateLayers]:
+        return list(self.templates)
+
+    def get(self, name: str) -> TemplateLayers | None:
+        return next((each for each in self.templates if each.name == name), None)
+
+
+def pool_of(size: int) -> PoolPolicy:
+    """Keep exactly so many ready, whatever the demand."""
+    return PoolPolicy(memory_share=0.9, machine_bytes=1 << 20, minimum=size, maximum=size)
+
+
+def new_sandbox(**changes: object) -> NewSandbox:
+    request = NewSandbox(
+        template="base",
+        shape=rows.SHAPE,
+        timeout_seconds=0,
+        environment={"GREETING": "hello"},
+        metadata={},
+        alias=None,
+        network_enabled=True,
+        idempotency_key=None,
+        request_hash="hash",
+    )
+    return replace(request, **changes)  # pyright: ignore[reportArgumentType] - names are fields
+
+
+@dataclass
+class Node:
+    """What survives a server process: the store and the host. `process` is one life of the server."""
+
+    folder: Path
+    tables: Tables = field(default_factory=Tables)
+    host: MemoryHost = field(default_factory=MemoryHost)
+    templates: MemoryTemplates = field(default_factory=lambda: MemoryTemplates(BASE))
+    policy: PoolPolicy = NO_POOL
+    parallel_starts: int = 2
+    concurrency_limit: int | None = None
+    pool_shape: SandboxShape = rows.SHAPE
+
+    def sandbox(self, sandbox: Sandbox) -> Sandbox:
+        """The row as it is now."""
+        return self.tables.sandboxes[sandbox.id]
+
+    def machine_of(self, sandbox: Sandbox) -> MemoryMachine:
+        (machine,) = (
+            each
+            for each in self.host.machines.values()
+            if each.identity is not None and each.identity.sandbox_id == sandbox.id
+        )
+        return machine
+
+    @asynccontextmanager
+    async def process(self, *, recover: bool = False) -> AsyncGenerator[Process]:
+        """Run the services, with a pool; leave in the order a node does."""
+        async with Background() as background:
+            process = Process(self, background)
+            async with process.pool:
+                if recover:
+                    await process.reconciler.recover()
+                yield process
+            await process.lifecycle.detach()
+
+
+class Process:
+    def __init__(self, node: Node, background: Background) -> None:
+        clock = VirtualClock()
+        self.clock = clock
+        self.background = background
+        self.sandboxes = MemorySandboxes(node.tables)
+        self.rows = MemoryMachineRows(node.tables)
+        self.keys = MemoryApiKeys(node.tables)
+        self.access = Access(MemoryOrganisations(node.tables), self.keys, clock, SECRET)
+        self.provisioning = Provisioning(node.host, self.rows, clock)
+        self.golden = GoldenImages(node.folder / "golden", node.host, self.provisioning)
+        settings = PoolSettings(node.policy, AdmissionPolicy(1 << 20), LIMITS, node.parallel_starts)
+        self.pool = Pool(settings, self.provisioning, self.golden, node.host, clock)
+        self.live = LiveSandboxes()
+        self.lifecycle = Lifecycle(
+            self.sandboxes,
+            self.live,
+            self.pool,
+            self.provisioning,
+            node.templates,
+            clock,
+            background,
+            pool_shape=node.pool_shape,
+            concurrency_limit=node.concurrency_limit,
+        )
+        self.commands = Commands(clock, background)
+        self.reconciler = Reconciler(
+            self.sandboxes,
+            self.provisioning,
+            self.lifecycle,
+            self.pool,
+            self.golden,
+            node.templates,
+            clock,
+        )
+
+    async def create(self, **changes: object) -> Sandbox:
+        return await self.lifecycle.create(ORG, new_sandbox(**changes))
+
+    async def live_one(self) -> LiveSandbox:
+        sandbox = await self.create()
+        return await self.lifecycle.live(ORG, sandbox.id)

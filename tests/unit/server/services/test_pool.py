@@ -1,0 +1,406 @@
+"""The pool: claims in order, refilled, bounded, never losing a machine."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from opencomputer.server.contracts.driver import MachineId
+from opencomputer.server.contracts.stores import MachineState
+from opencomputer.server.domain.errors import NoCapacity, StartFailed
+from opencomputer.server.services.sandboxes.pool import Pool
+from tests.unit.server.services.harness import BASE, LIMITS, Node, pool_of
+
+pytestmark = pytest.mark.anyio
+
+NEWER = replace(BASE, hash="h2")
+
+
+async def settle(seconds: float = 1.0) -> None:
+    """Let virtual time pass, and everything that is due in it."""
+    await asyncio.sleep(seconds)
+
+
+def ready(pool: Pool) -> int:
+    return sum(pool.sizes().values())
+
+
+async def test_a_claim_is_served_at_once_from_what_is_ready(node: Node) -> None:
+    node.policy = pool_of(3)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle()
+        began = process.clock.monotonic()
+        machine = await process.pool.claim(BASE)
+        assert process.clock.monotonic() == began
+        assert machine.id in node.host.machines
+
+
+async def test_the_pool_is_filled_one_by_one_and_refilled_after_a_claim(node: Node) -> None:
+    node.policy = pool_of(4)
+    node.host.start_seconds = 0.2
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(10)
+        assert (ready(process.pool), node.host.most_at_once) == (4, 1)
+        await process.pool.claim(BASE)
+        await settle(10)
+        assert ready(process.pool) == 4
+        assert len(node.host.started) == 5
+
+
+async def test_members_rest_until_they_are_claimed(node: Node) -> None:
+    node.policy = pool_of(2)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle()
+        assert [machine.rests for machine in node.host.machines.values()] == [1, 1]
+
+
+async def test_claims_are_served_in_the_order_they_came(node: Node) -> None:
+    node.parallel_starts = 1
+    node.host.start_seconds = 1.0
+    served: list[int] = []
+    async with node.process() as process:
+
+        async def claim(number: int) -> None:
+            await process.pool.claim(BASE)
+            served.append(number)
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(5):
+                group.create_task(claim(number))
+                await settle(0.01)
+    assert served == [0, 1, 2, 3, 4]
+
+
+async def test_each_claim_gets_a_machine_of_its_own(node: Node) -> None:
+    node.policy = pool_of(3)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle()
+        claimed = await asyncio.gather(*(process.pool.claim(BASE) for _ in range(10)))
+        assert len({machine.id for machine in claimed}) == 10
+
+
+async def test_no_more_start_at_once_than_is_allowed(node: Node) -> None:
+    node.parallel_starts = 3
+    node.host.start_seconds = 1.0
+    async with node.process() as process:
+        await asyncio.gather(*(process.pool.claim(BASE) for _ in range(12)))
+    assert node.host.most_at_once == 3
+
+
+async def test_without_a_pool_a_claim_starts_a_machine(node: Node) -> None:
+    async with node.process() as process:
+        await process.pool.claim(BASE)
+        await settle(100)
+        assert len(node.host.started) == 1
+        assert ready(process.pool) == 0
+
+
+async def test_a_full_host_is_asked_again_and_the_claim_waits(node: Node) -> None:
+    node.host.free = replace(node.host.free, available_memory_bytes=0)
+    async with node.process() as process:
+        claim = asyncio.create_task(process.pool.claim(BASE))
+        await settle(10)
+        assert not claim.done()
+        node.host.free = replace(node.host.free, available_memory_bytes=20 << 30)
+        began = process.clock.monotonic()
+        await claim
+        assert process.clock.monotonic() - began <= 2
+
+
+async def test_a_claim_that_waited_long_enough_is_told_what_is_missing(node: Node) -> None:
+    node.host.free = replace(node.host.free, available_memory_bytes=0)
+    async with node.process() as process:
+        began = process.clock.monotonic()
+        with pytest.raises(NoCapacity, match="memory"):
+            await process.pool.claim(BASE)
+        assert 29 <= process.clock.monotonic() - began <= 31
+    assert node.host.started == []
+
+
+async def test_a_refusal_of_long_ago_is_not_the_reason_of_today(node: Node) -> None:
+    node.host.free = replace(node.host.free, available_memory_bytes=0)
+    async with node.process() as process:
+        with pytest.raises(NoCapacity):
+            await process.pool.claim(BASE)
+        node.host.free = replace(node.host.free, available_memory_bytes=20 << 30)
+        await process.pool.claim(BASE)
+        node.host.start_seconds = 1000.0
+        with pytest.raises(NoCapacity) as refused:
+            await process.pool.claim(BASE)
+        assert "memory" not in refused.value.message
+
+
+async def test_a_claim_fails_with_the_fault_of_its_start(node: Node) -> None:
+    async def broken(step: str, _machine: MachineId) -> None:
+        if step == "start":
+            raise StartFailed("no such template layer")
+
+    node.host.before = broken
+    async with node.process() as process:
+        with pytest.raises(StartFailed, match="layer"):
+            await process.pool.claim(BASE)
+    assert node.tables.machines == {}
+
+
+async def test_a_fault_of_our_own_fails_a_claim_too_instead_of_letting_it_wait(node: Node) -> None:
+    async def broken(_step: str, _machine: MachineId) -> None:
+        raise ValueError("a bug")
+
+    node.host.before = broken
+    async with node.process() as process:
+        began = process.clock.monotonic()
+        with pytest.raises(StartFailed):
+            await process.pool.claim(BASE)
+        assert process.clock.monotonic() - began < 1
+
+
+async def test_a_template_that_never_starts_does_not_eat_the_host(node: Node) -> None:
+    node.policy = pool_of(2)
+    attempts: list[float] = []
+
+    async def broken(step: str, _machine: MachineId) -> None:
+        if step == "start":
+            attempts.append(asyncio.get_running_loop().time())
+            raise StartFailed
+
+    node.host.before = broken
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(600)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(attempts)]
+    assert len(attempts) < 20
+    assert pauses == sorted(pauses)
+    assert pauses[-1] <= 61
+
+
+async def test_a_claim_does_not_wait_for_the_pause_of_a_failing_refill(node: Node) -> None:
+    """Its caller is told the fault now, or served because it has passed; neither after a minute."""
+    node.policy = pool_of(1)
+    broken = True
+
+    async def before(step: str, _machine: MachineId) -> None:
+        if step == "start" and broken:
+            raise StartFailed
+
+    node.host.before = before
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(245)
+        began = process.clock.monotonic()
+        with pytest.raises(StartFailed):
+            await process.pool.claim(BASE)
+        broken = False
+        await process.pool.claim(BASE)
+        assert process.clock.monotonic() - began < 5
+
+
+async def test_after_a_success_the_pauses_begin_anew(node: Node) -> None:
+    node.policy = pool_of(1)
+    broken = True
+
+    async def before(step: str, _machine: MachineId) -> None:
+        if step == "start" and broken:
+            raise StartFailed
+
+    node.host.before = before
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(300)
+        broken = False
+        await settle(100)
+        assert ready(process.pool) == 1
+
+
+async def test_a_broken_template_does_not_starve_another(node: Node) -> None:
+    node.policy = pool_of(1)
+    other = replace(BASE, name="broken", hash="hb")
+    node.templates.templates.append(other)
+
+    async def before(step: str, _machine: MachineId) -> None:
+        if step == "start" and node_starts_broken():
+            raise StartFailed
+
+    def node_starts_broken() -> bool:
+        return process.pool.sizes().get("base", 0) == 1
+
+    node.host.before = before
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(5)
+        process.pool.stock(other)
+        await settle(120)
+        assert process.pool.sizes() == {"base": 1, "broken": 0}
+        await process.pool.claim(BASE)
+
+
+async def test_a_claim_given_up_loses_no_machine(node: Node) -> None:
+    node.host.start_seconds = 1.0
+    async with node.process() as process:
+        claim = asyncio.create_task(process.pool.claim(BASE))
+        await settle(0.5)
+        claim.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await claim
+        await settle(5)
+        assert ready(process.pool) == 1
+        assert await process.pool.claim(BASE)
+        assert len(node.host.started) == 1
+
+
+@pytest.mark.parametrize("ticks", range(8))
+async def test_a_machine_handed_to_a_claim_that_ends_meanwhile_goes_to_the_next(
+    node: Node, ticks: int
+) -> None:
+    """The claim is cancelled so many turns of the event loop after its machine came up."""
+    node.parallel_starts = 1
+    node.host.start_seconds = 1.0
+    async with node.process() as process:
+        began = process.clock.monotonic()
+        first = asyncio.create_task(process.pool.claim(BASE))
+        await settle(0.1)
+        second = asyncio.create_task(process.pool.claim(BASE))
+        started = asyncio.Event()
+
+        async def tell(step: str, _machine: MachineId) -> None:
+            if step == "started":
+                started.set()
+
+        node.host.before = tell
+        await started.wait()
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        first.cancel()
+        outcomes = await asyncio.gather(first, second, return_exceptions=True)
+        assert not isinstance(outcomes[1], BaseException)
+        if isinstance(outcomes[0], BaseException):
+            assert process.clock.monotonic() < began + 1.5
+        await settle(5)
+        held = sum(not isinstance(outcome, BaseException) for outcome in outcomes)
+        assert len(node.host.machines) == held + ready(process.pool)
+
+
+async def test_a_member_that_died_is_dropped_and_replaced(node: Node) -> None:
+    node.policy = pool_of(2)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(10)
+        dead, alive = node.host.machines.values()
+        dead.die()
+        claimed = await process.pool.claim(BASE)
+        assert claimed.id == alive.id
+        await settle(10)
+        assert ready(process.pool) == 2
+        assert dead.id not in node.host.machines
+        assert dead.id not in node.tables.machines
+
+
+async def test_a_dead_member_is_noticed_without_a_claim(node: Node) -> None:
+    node.policy = pool_of(1)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(10)
+        next(iter(node.host.machines.values())).die()
+        await settle(10)
+        assert ready(process.pool) == 1
+        assert [machine.lost for machine in node.host.machines.values()] == [False]
+
+
+async def test_a_newer_build_of_a_template_retires_the_older_ones_machines(node: Node) -> None:
+    node.policy = pool_of(2)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(10)
+        process.pool.stock(NEWER)
+        await settle(10)
+        hashes = [row.template_hash for row in node.tables.machines.values()]
+        assert hashes == ["h2", "h2"]
+        assert len(node.host.machines) == 2
+
+
+@pytest.mark.parametrize("after", [0.0, 0.5, 0.99, 1.01])
+async def test_a_machine_of_the_older_build_that_comes_up_late_is_not_kept(node: Node, after: float) -> None:
+    node.policy = pool_of(2)
+    node.host.start_seconds = 1.0
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(after)
+        process.pool.stock(NEWER)
+        await settle(20)
+        assert [row.template_hash for row in node.tables.machines.values()] == ["h2", "h2"]
+        assert len(node.host.machines) == 2
+
+
+async def test_one_who_waits_for_the_older_build_is_still_served(node: Node) -> None:
+    node.host.start_seconds = 1.0
+    async with node.process() as process:
+        claim = asyncio.create_task(process.pool.claim(BASE))
+        await settle(0.5)
+        process.pool.stock(NEWER)
+        machine = await claim
+        await settle(5)
+        assert list(node.host.machines) == [machine.id]
+
+
+async def test_a_machine_without_network_is_started_for_the_claim(node: Node) -> None:
+    node.policy = pool_of(1)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(10)
+        machine = await process.pool.claim(BASE, network=False)
+        assert [spec.network for spec in node.host.started if spec.id == machine.id] == [False]
+
+
+async def test_a_machine_without_network_that_takes_too_long_is_no_capacity(node: Node) -> None:
+    node.host.start_seconds = 1000
+    async with node.process() as process:
+        with pytest.raises(NoCapacity):
+            await process.pool.claim(BASE, network=False)
+    assert node.tables.machines == {}
+
+
+async def test_closing_ends_every_member_and_every_start(node: Node) -> None:
+    node.policy = pool_of(3)
+    node.host.start_seconds = 1.0
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(2.5)
+        assert ready(process.pool) == 2
+    assert node.host.machines == {}
+    assert node.tables.machines == {}
+
+
+async def test_closing_leaves_what_was_claimed_alone(node: Node) -> None:
+    async with node.process() as process:
+        machine = await process.pool.claim(BASE)
+    assert list(node.host.machines) == [machine.id]
+    assert node.tables.machines[machine.id].state is MachineState.READY
+
+
+async def test_members_start_with_the_limits_of_the_pool(node: Node) -> None:
+    node.policy = pool_of(1)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle()
+        assert [spec.limits for spec in node.host.started] == [LIMITS]
+        assert [spec.layers for spec in node.host.started] == [BASE.layers]
+
+
+async def test_a_row_is_there_before_and_after_each_start(node: Node) -> None:
+    states: list[MachineState] = []
+
+    async def look(step: str, machine: MachineId) -> None:
+        if step in ("start", "started"):
+            states.append(node.tables.machines[machine].state)
+
+    node.host.before = look
+    async with node.process() as process:
+        machine = await process.pool.claim(BASE)
+        assert node.tables.machines[machine.id].state is MachineState.READY
+    assert states == [MachineState.STARTING, MachineState.STARTING]
