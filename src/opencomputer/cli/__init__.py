@@ -1,0 +1,1 @@
+"""`oc`, the command line. It talks to servers through the SDK only."""

@@ -119,6 +119,11 @@ class AgentSession:
         """The exit code of the agent's process, to be awaited; -1 when the link ended before it did."""
         return asyncio.shield(self._exit)
 
+    @property
+    def idle(self) -> bool:
+        """Whether the agent has nothing to do, as far as is known here."""
+        return self._replayed and self._turns.idle
+
     def send_prompt(self, text: str) -> None:
         """Give the agent more to do; while a turn runs, this waits for the next. Does not block."""
         if not text:
@@ -154,7 +159,7 @@ class AgentSession:
         ended: 0, 1 after an error, 130 after an interrupt.
         """
         while not self._exit.done():
-            if until == "idle" and self._replayed and self._turns.idle:
+            if until == "idle" and self.idle:
                 return self._turns.turn_code
             await self._changed.wait()
         return self._exit.result()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import httpx
 
 from opencomputer.sdk.answers import parsed
-from opencomputer.sdk.endpoint import Endpoint, is_loopback, is_plain
+from opencomputer.sdk.endpoint import Endpoint, is_loopback
 from opencomputer.sdk.errors import error_from, retry_after_seconds
 from opencomputer.sdk.version import installed_version
 
@@ -51,7 +51,10 @@ def post_once(path: str, json: object) -> Call:
 
 
 class ControlPlane:
-    """Sends calls to one server with one key. Close it, or use it as a context manager."""
+    """Sends calls to one server with one key. Close it, or use it as a context manager.
+
+    Raises `httpx.InvalidURL` for an address that is none.
+    """
 
     def __init__(
         self,
@@ -60,17 +63,18 @@ class ControlPlane:
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
+        base = httpx.URL(endpoint.base)
         headers = {"x-oc-sdk-version": installed_version()}
         if endpoint.api_key:
             headers["X-API-Key"] = endpoint.api_key
         self.endpoint = endpoint
         self._sleep = sleep
         self._client = httpx.AsyncClient(
-            base_url=endpoint.base,
+            base_url=base,
             headers=headers,
             transport=transport,
-            verify=_tls(endpoint.base),
-            trust_env=not is_loopback(endpoint.base),
+            verify=_tls(base),
+            trust_env=not is_loopback(base.host),
         )
 
     async def send(self, call: Call) -> httpx.Response:
@@ -158,7 +162,7 @@ def _checked(response: httpx.Response) -> httpx.Response:
     raise error_from(response)
 
 
-def _tls(base: str) -> ssl.SSLContext | bool:
+def _tls(base: httpx.URL) -> ssl.SSLContext | bool:
     # Loading the machine's certificates costs tens of milliseconds, which a plain address has no use for. The
     # empty context trusts nobody, so that it could not weaken anything.
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain(base) else True
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if base.scheme == "http" else True

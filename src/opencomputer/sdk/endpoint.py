@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 DEFAULT_API_URL = "https://app.opencomputer.dev"
 
@@ -35,14 +34,8 @@ def api_base(url: str) -> str:
     return stripped if stripped.endswith("/api") else f"{stripped}/api"
 
 
-def is_plain(url: str) -> bool:
-    """Whether no TLS is spoken to this address."""
-    return urlsplit(url).scheme == "http"
-
-
-def is_loopback(url: str) -> bool:
-    """Whether the address is this machine itself, which no proxy can reach."""
-    host = urlsplit(url).hostname or ""
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself, which no proxy can reach."""
     if host == "localhost":
         return True
     try:

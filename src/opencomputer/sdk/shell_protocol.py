@@ -21,10 +21,10 @@ _MARK_END: Final = b"__"
 _OUT, _ERR = 198, 199
 _SAVE_OUTPUT = f"{{ : >&{_OUT} && : >&{_ERR}; }} 2>/dev/null || exec {_OUT}>&1 {_ERR}>&2\n"
 
-# What the command left open can leave bash's parser in disorder. After a quote without an end the first word of
-# the next line is not known for a reserved one, which an empty line cures. After a "$(" without an end bash
-# 5.2.15 has lost count of its open quotes and would write outside its memory at the next one; any syntax error
-# makes it start to count afresh. No quote may come before that.
+# What the command left open can leave bash's parser in disorder. After a quote without an end the first
+# word of the next line is not known for a reserved one, which an empty line cures. After a "$(" without an
+# end bash 5.2.15 has lost count of its open quotes and would write outside its memory at the next one; any
+# syntax error makes it start to count afresh. No quote may come before that.
 _RECOVER = "\n{ __oc_status=$?; command eval \\) || :; } 2>/dev/null\n"
 
 

@@ -69,7 +69,7 @@ async def open_socket(address: SocketAddress) -> ClientConnection:
             compression=None,
             max_size=MAX_MESSAGE_BYTES,
             open_timeout=_OPEN_TIMEOUT_SECONDS,
-            proxy=None if is_loopback(address.url) else True,
+            proxy=None if is_loopback(httpx.URL(address.url).host) else True,
         )
     except InvalidStatus as refusal:
         response = httpx.Response(

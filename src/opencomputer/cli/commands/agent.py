@@ -1,0 +1,106 @@
+"""`oc agent …`: Claude agents in a sandbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from opencomputer.cli.session import session_of
+
+if TYPE_CHECKING:
+    from opencomputer.sdk.sandbox_link import SandboxLink
+
+_SANDBOX = typer.Argument(..., metavar="SANDBOX", help="The sandbox's id.", show_default=False)
+_SESSION = typer.Argument(..., metavar="SESSION", help="The agent's id.", show_default=False)
+_HEADERS = ("ID", "STATUS", "STARTED")
+
+
+def _option(name: str, help: str, metavar: str | None = None) -> str:
+    return typer.Option("", name, metavar=metavar, help=help, show_default=False)
+
+
+def run(
+    context: typer.Context,
+    sandbox: str = _SANDBOX,
+    prompt: str = typer.Argument(..., help="What it is to do.", show_default=False),
+    model: str = _option("--model", "The model that does it."),
+    system_prompt: str = _option("--system-prompt", "What it is told beforehand."),
+    allowed_tools: list[str] = typer.Option([], metavar="TOOL", help="A tool it may use; repeatable."),
+    permission_mode: str = _option("--permission-mode", "How it asks before it acts.", "MODE"),
+    max_turns: int = typer.Option(0, min=0, help="End it after so many steps.", show_default=False),
+    cwd: str = _option("--cwd", "The directory it works in.", "DIRECTORY"),
+    resume: str = _option("--resume", "Go on with an earlier conversation.", "CLAUDE_SESSION"),
+    keep: bool = typer.Option(False, "--keep", help="Leave it running when it is done."),
+) -> None:
+    """Give an agent a task and follow it until it is done.
+
+    Ctrl-C interrupts it; once more leaves it working. `oc agent attach` follows it again.
+    """
+    from opencomputer.sdk.agent_session import AgentSettings
+
+    settings = AgentSettings(
+        model=model or None,
+        system_prompt=system_prompt or None,
+        allowed_tools=allowed_tools or None,
+        permission_mode=permission_mode or None,
+        max_turns=max_turns or None,
+        cwd=cwd or None,
+        resume=resume or None,
+    )
+    session = session_of(context)
+
+    async def work(link: SandboxLink) -> int:
+        from opencomputer.cli.agent_following import AgentTask, run_agent
+
+        return await run_agent(link, AgentTask(prompt, settings, keep=keep), session.output)
+
+    raise typer.Exit(session.run_on(sandbox, work))
+
+
+def attach(context: typer.Context, sandbox: str = _SANDBOX, session_id: str = _SESSION) -> None:
+    """Follow an agent, from its beginning. On a terminal, each line typed is a prompt.
+
+    Ctrl-C interrupts what it does; once more, or with nothing to interrupt, leaves it.
+    """
+    session = session_of(context)
+
+    async def work(link: SandboxLink) -> int:
+        from opencomputer.cli.agent_following import attach_agent
+
+        return await attach_agent(link, session_id, session.output)
+
+    raise typer.Exit(session.run_on(sandbox, work))
+
+
+def list_agents(context: typer.Context, sandbox: str = _SANDBOX) -> None:
+    """List a sandbox's agents."""
+    from opencomputer.sdk.answers import json_objects
+    from opencomputer.sdk.control_plane import get
+
+    session = session_of(context)
+    answer = json_objects(session.run_on(sandbox, lambda link: link.plane.json(get(link.path("agent")))))
+    rows = [
+        [item.get("sessionID", ""), "running" if item.get("running") else "ended", item.get("startedAt", "-")]
+        for item in answer
+    ]
+    session.output.table(answer, _HEADERS, rows, "No agents.")
+
+
+def kill(context: typer.Context, sandbox: str = _SANDBOX, session_id: str = _SESSION) -> None:
+    """End an agent."""
+    from opencomputer.sdk.exec_session import kill_session
+
+    session = session_of(context)
+    session.run_on(sandbox, lambda link: kill_session(link, "agent", session_id, 9))
+    session.output.success({"sessionID": session_id, "killed": True}, f"{session_id} killed")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(help="Agents in a sandbox: run, attach, ls, kill.")
+    group.command("run")(run)
+    group.command("attach")(attach)
+    group.command("ls")(list_agents)
+    group.command("kill")(kill)
+    app.add_typer(group, name="agent")

@@ -1,0 +1,135 @@
+"""`oc sandbox …`, and its short forms `oc create`, `ls`, `get` and `kill`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from opencomputer.cli import clock, text
+from opencomputer.cli.session import session_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from opencomputer.sdk.answers import JsonObject
+
+_ID = typer.Argument(..., metavar="SANDBOX", help="The sandbox's id.", show_default=False)
+_HEADERS = ("ID", "TEMPLATE", "STATUS", "CPU", "MEM", "AGE")
+
+
+def create(
+    context: typer.Context,
+    template: str = typer.Option("base", help="What it starts from."),
+    timeout: int = typer.Option(0, min=0, help="Idle seconds until it is put away; 0 for never."),
+    cpu: int = typer.Option(0, min=0, help="Processors.", show_default=False),
+    memory: int = typer.Option(0, min=0, help="Memory in MB.", show_default=False),
+    disk: int = typer.Option(0, min=0, help="Disk in MB.", show_default=False),
+    env: list[str] = typer.Option([], metavar="K=V", help="A variable of every process in it; repeatable."),
+    metadata: list[str] = typer.Option([], metavar="K=V", help="A note of your own; repeatable."),
+) -> None:
+    """Create a sandbox."""
+    from opencomputer.sdk.answers import json_object
+    from opencomputer.sdk.control_plane import post_once
+
+    session = session_of(context)
+    options: dict[str, object] = {
+        "cpuCount": cpu,
+        "memoryMB": memory,
+        "diskMB": disk,
+        "envs": text.assignments(env, "--env"),
+        "metadata": text.assignments(metadata, "--metadata"),
+    }
+    body = {"templateID": template, "timeout": timeout} | {k: v for k, v in options.items() if v}
+    answer = json_object(session.run(lambda plane: plane.json(post_once("/sandboxes", body))))
+    session.output.success(answer, f"{answer.get('sandboxID')} {answer.get('status')}")
+
+
+def list_sandboxes(context: typer.Context) -> None:
+    """List the sandboxes that are not stopped."""
+    from opencomputer.sdk.answers import json_objects
+    from opencomputer.sdk.control_plane import get
+
+    session = session_of(context)
+    answer = json_objects(session.run(lambda plane: plane.json(get("/sandboxes"))))
+    now = clock.now()
+    session.output.table(answer, _HEADERS, [_row(item, now) for item in answer], "No sandboxes.")
+
+
+def get_sandbox(context: typer.Context, sandbox: str = _ID) -> None:
+    """Show one sandbox."""
+    from opencomputer.sdk.answers import json_object
+    from opencomputer.sdk.control_plane import get
+
+    session = session_of(context)
+    answer = json_object(session.run_on(sandbox, lambda link: link.plane.json(get(link.path()))))
+    session.output.result(answer, text.details(_details(answer)))
+
+
+def kill(context: typer.Context, sandbox: str = _ID) -> None:
+    """End a sandbox for good."""
+    from opencomputer.sdk.control_plane import Call
+
+    session = session_of(context)
+    session.run_on(sandbox, lambda link: link.plane.send(Call("DELETE", link.path())))
+    session.output.success({"sandboxID": sandbox, "killed": True}, f"{sandbox} killed")
+
+
+def set_timeout(
+    context: typer.Context,
+    sandbox: str = _ID,
+    seconds: int = typer.Argument(..., min=0, help="Idle seconds; 0 for never.", show_default=False),
+) -> None:
+    """Set the idle time after which a sandbox is put away."""
+    from opencomputer.sdk.control_plane import Call
+
+    session = session_of(context)
+    body = {"timeout": seconds}
+    session.run_on(sandbox, lambda link: link.plane.send(Call("POST", link.path("timeout"), json=body)))
+    session.output.success(
+        {"sandboxID": sandbox, "timeout": seconds},
+        f"{sandbox} is put away after {seconds} idle seconds" if seconds else f"{sandbox} is never put away",
+    )
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group, and the short forms beside it."""
+    group = typer.Typer(help="Sandboxes: create, list, get, kill, set-timeout.")
+    for place in (group, app):
+        place.command("create")(create)
+        place.command("ls", hidden=place is group)(list_sandboxes)
+        place.command("list", hidden=place is app)(list_sandboxes)
+        place.command("get")(get_sandbox)
+        place.command("kill")(kill)
+    group.command("set-timeout")(set_timeout)
+    app.add_typer(group, name="sandbox")
+
+
+def _row(item: JsonObject, now: datetime) -> list[object]:
+    return [
+        item.get("sandboxID", ""),
+        item.get("templateID", ""),
+        item.get("status", ""),
+        item.get("cpuCount", "-"),
+        _memory(item),
+        text.age(str(item.get("startedAt") or item.get("createdAt") or ""), now),
+    ]
+
+
+def _details(item: JsonObject) -> list[tuple[str, object]]:
+    pairs: list[tuple[str, object]] = [
+        ("ID", item.get("sandboxID", "")),
+        ("Template", item.get("templateID", "")),
+        ("Status", item.get("status", "")),
+        ("CPU", item.get("cpuCount", "-")),
+        ("Memory", _memory(item)),
+        ("Started", item.get("startedAt") or "-"),
+    ]
+    if item.get("endAt") and item.get("timeout") != 0:
+        pairs.append(("Ends", item["endAt"]))
+    return pairs
+
+
+def _memory(item: JsonObject) -> str:
+    memory = item.get("memoryMB")
+    return f"{memory}MB" if memory else "-"

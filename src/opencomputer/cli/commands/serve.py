@@ -1,0 +1,35 @@
+"""`oc serve`: a node on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from opencomputer.cli.failures import CommandError
+from opencomputer.cli.local_server import local_server
+
+
+def serve(
+    listen: str | None = typer.Option(None, metavar="HOST:PORT", help="Where to listen.", show_default=False),
+    data: Path | None = typer.Option(None, help="The folder for the node's data.", show_default=False),
+    templates: Path | None = typer.Option(None, help="The folder of the templates.", show_default=False),
+) -> None:
+    """Run a node on this machine until it is told to stop."""
+    with local_server():
+        from opencomputer.server.domain.errors import OpenComputerError
+        from opencomputer.server.host.runsc_build import RunscMissing
+        from opencomputer.server.identity import DataFolderBusy
+        from opencomputer.server.listeners import AddressInUse
+        from opencomputer.server.main import serve as run_node
+        from opencomputer.server.settings import SettingsError
+
+        try:
+            run_node(listen, data, templates)
+        except (SettingsError, AddressInUse, DataFolderBusy, RunscMissing, OpenComputerError) as error:
+            raise CommandError(f"{error}. `oc doctor` shows what this machine lacks.") from error
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("serve")(serve)

@@ -1,0 +1,66 @@
+"""One run of `oc`: its output, its server, and the loop that its work runs on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from opencomputer.cli.config import Server, resolve
+from opencomputer.cli.output import Output
+
+if TYPE_CHECKING:
+    import typer
+
+    from opencomputer.sdk.control_plane import ControlPlane
+    from opencomputer.sdk.sandbox_link import SandboxLink
+
+T = TypeVar("T")
+
+REQUEST_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the global options of this run amount to."""
+
+    output: Output
+    flags: Server
+
+    @property
+    def server(self) -> Server:
+        """The server this run talks to."""
+        return resolve(self.flags, os.environ)
+
+    def run(self, work: Callable[[ControlPlane], Awaitable[T]]) -> T:
+        """Do the work with a connection to the server, and close that afterwards."""
+        # Loaded here, because commands that need no server should start without all that.
+        import asyncio
+
+        from opencomputer.sdk.control_plane import ControlPlane
+        from opencomputer.sdk.endpoint import Endpoint, api_base
+
+        server = self.server
+        if not server.api_key:
+            self.output.note(
+                "Warning: no API key. Set OPENCOMPUTER_API_KEY, pass --api-key, or save one with "
+                "`oc config set api-key`."
+            )
+
+        async def connected() -> T:
+            async with ControlPlane(Endpoint(api_base(server.api_url), server.api_key)) as plane:
+                return await work(plane)
+
+        return asyncio.run(connected())
+
+    def run_on(self, sandbox: str, work: Callable[[SandboxLink], Awaitable[T]]) -> T:
+        """Do the work with a link to one sandbox."""
+        from opencomputer.sdk.sandbox_link import SandboxLink
+
+        return self.run(lambda plane: work(SandboxLink(plane, sandbox)))
+
+
+def session_of(context: typer.Context) -> Session:
+    """The run that a command belongs to."""
+    return cast(Session, context.obj)
