@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from tests.support.driver_harness import DriverHarness, fake_harness, gvisor_harness, why_no_gvisor
 
 

@@ -9,11 +9,11 @@ import time
 from dataclasses import replace
 
 import pytest
-from tests.support.driver_harness import SMALL, DriverHarness
-from tests.support.guest_probe import answers, wait_until_it_answers
 
 from opencomputer.server.contracts.driver import Running
 from opencomputer.server.domain.errors import Conflict, MachineLost, OpenComputerError
+from tests.support.driver_harness import SMALL, DriverHarness
+from tests.support.guest_probe import answers, wait_until_it_answers
 
 pytestmark = pytest.mark.anyio
 
@@ -33,6 +33,25 @@ async def test_a_frozen_machine_does_nothing_and_a_thawed_one_goes_on(harness: D
     await machine.thaw()
     await machine.thaw()
     assert await answers(machine.guest_address, within_seconds=2)
+
+
+async def test_a_freeze_that_is_cancelled_can_be_undone(harness: DriverHarness) -> None:
+    """Whether it happened or not, the next thaw lets the machine go on."""
+    machine = await started(harness)
+    for _ in range(5):
+        freezing = asyncio.ensure_future(machine.freeze())
+        await asyncio.sleep(0)
+        freezing.cancel()
+        await asyncio.gather(freezing, return_exceptions=True)
+        await machine.thaw()
+        assert await answers(machine.guest_address, within_seconds=2)
+
+
+async def test_a_machine_can_be_stopped_by_two_at_once(harness: DriverHarness) -> None:
+    machine = await started(harness)
+    discarding = harness.driver.discard(machine.record.machine_id)
+    await asyncio.gather(machine.stop(), machine.stop(), discarding)
+    assert harness.leftovers() == []
 
 
 async def test_a_frozen_machine_uses_no_processor_time(harness: DriverHarness) -> None:

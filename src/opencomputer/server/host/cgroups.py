@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 _CPU_PERIOD_MICROSECONDS = 100_000
+_PARENT_DEADLINE_SECONDS = 10.0
 _V1_CONTROLLERS = ("freezer", "memory", "cpu", "cpuacct", "pids")
 _V2_CONTROLLERS = ("cpu", "memory", "pids")
 
@@ -137,7 +138,11 @@ class Groups:
             return
         for parent in self._parents():
             with contextlib.suppress(GroupStuck):
-                _poll_until(lambda f=parent: _remove_folder(f), deadline_seconds=2, what="removing")
+                _poll_until(
+                    lambda f=parent: _remove_folder(f),
+                    deadline_seconds=_PARENT_DEADLINE_SECONDS,
+                    what="removing",
+                )
 
     def _parents(self) -> Iterator[Path]:
         if self._layout.unified is not None:

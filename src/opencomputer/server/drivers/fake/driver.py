@@ -69,10 +69,7 @@ class FakeDriver:
     async def start(self, spec: MachineSpec) -> FakeMachine:
         await self.faults.before("start")
         folder = self._folder(spec.id)
-        try:
-            await asyncio.to_thread(folder.mkdir, parents=True)
-        except FileExistsError:
-            raise Conflict("There is a machine of this id already.", machine=spec.id) from None
+        _claim(folder)
         try:
             return await self._start(spec, folder)
         except BaseException:
@@ -123,6 +120,14 @@ class FakeDriver:
     @property
     def _machines(self) -> Path:
         return self._config.data_dir / "machines"
+
+
+def _claim(folder: Path) -> None:
+    """Make a machine's folder, without giving others a turn: a cancellation comes before it or after."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise Conflict("There is a machine of this id already.", machine=folder.name) from None
 
 
 def _token(spec: MachineSpec) -> str:

@@ -50,8 +50,7 @@ class GvisorMachine:
         async with self._turn:
             self._check_alive()
             if self._frozen is not True:
-                await asyncio.to_thread(self._group.freeze)
-                self._frozen = True
+                await self._freeze()
 
     async def thaw(self) -> None:
         async with self._turn:
@@ -66,8 +65,7 @@ class GvisorMachine:
                 await save_machine(self._node, self._id, folder)
             finally:
                 if was_frozen and is_alive(self._state.kernel):
-                    await finish(asyncio.to_thread(self._group.freeze))
-                    self._frozen = True
+                    await self._freeze()
 
     async def set_limits(self, limits: Limits) -> None:
         self._check_alive()
@@ -93,6 +91,11 @@ class GvisorMachine:
         if self._console is not None:
             self._console.close()
         await finish(asyncio.to_thread(remove_machine, self._node, self._id))
+
+    async def _freeze(self) -> None:
+        self._frozen = None  # unknown until it is done: a cancelled caller must not hide that it happened
+        await finish(asyncio.to_thread(self._group.freeze))
+        self._frozen = True
 
     def _thaw(self) -> None:
         self._check_alive()

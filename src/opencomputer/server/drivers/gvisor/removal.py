@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.drivers.gvisor.node import Node
 from opencomputer.server.host.cgroups import remove_group
+
+_TREE_ATTEMPTS = 3
 
 
 def remove_machine(node: Node, machine_id: MachineId) -> None:
@@ -21,12 +24,13 @@ def remove_machine(node: Node, machine_id: MachineId) -> None:
     node.network.release(machine_id)
     node.disks.wait_until_released(node.folder(machine_id))
     node.before_step("remove folder")
-    _remove_tree(node, machine_id)
+    _remove_tree(node.folder(machine_id).path)
 
 
-def _remove_tree(node: Node, machine_id: MachineId) -> None:
-    path = node.folder(machine_id).path
-    try:
-        shutil.rmtree(path)
-    except FileNotFoundError:
-        pass
+def _remove_tree(path: Path) -> None:
+    """Remove a folder, also while somebody else is removing it. Raises OSError when it does not go."""
+    for _ in range(_TREE_ATTEMPTS):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+    shutil.rmtree(path)
