@@ -14,7 +14,7 @@ structlog.configure(
     processors=[
         structlog.processors.add_log_level,
         structlog.processors.format_exc_info,
-        structlog.processors.KeyValueRenderer(["level", "event"]),
+        structlog.processors.KeyValueRenderer(key_order=["level", "event"]),
     ]
 )
 

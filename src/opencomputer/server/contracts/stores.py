@@ -42,7 +42,7 @@ class SandboxStore(Protocol):
     async def add(self, sandbox: Sandbox, *, concurrency_limit: int | None) -> None:
         """Insert a sandbox that counts from now on.
 
-        Raises ConcurrencyLimit, or Conflict when the idempotency key is taken; then nothing is written.
+        Raises ConcurrencyLimit, or Conflict when its idempotency key or id is taken; then nothing is written.
         """
         ...
 

@@ -119,6 +119,14 @@ async def test_an_idempotency_key_is_taken_once_per_organisation(stores: Stores)
     assert await stores.sandboxes.by_idempotency_key(mine, "key") == first
 
 
+async def test_an_id_is_taken_once(stores: Stores) -> None:
+    mine, other = await stores.new_org(), await stores.new_org()
+    row = await add(stores, mine)
+    with pytest.raises(Conflict):
+        await add(stores, other, id=row.id)
+    assert await stores.sandboxes.get(mine, row.id) == row
+
+
 async def test_a_failed_create_gives_its_idempotency_key_back(stores: Stores) -> None:
     org = await stores.new_org()
     first = await add(stores, org, idempotency_key="key")

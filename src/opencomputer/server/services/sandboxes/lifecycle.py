@@ -36,6 +36,7 @@ _log = structlog.get_logger(__name__)
 DEFAULT_TEMPLATE = "base"
 _TEMPLATE_ALIASES = frozenset({"", "base", "default", "ubuntu"})
 MAX_PAGE = 200
+_CREATE_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -88,34 +89,45 @@ class Lifecycle:
 
     async def create(self, org_id: OrgId, request: NewSandbox) -> Sandbox:
         """Return a sandbox that is usable now. A create that fails or is cancelled leaves nothing."""
-        if request.idempotency_key is not None:
-            earlier = await self._earlier(org_id, request, request.idempotency_key)
+        for _ in range(_CREATE_ATTEMPTS):
+            earlier = await self._earlier(org_id, request)
             if earlier is not None:
                 return earlier
-        template = self._template(request.template)
-        sandbox = self._new_row(org_id, request, template)
-        await self._sandboxes.add(sandbox, concurrency_limit=self._concurrency_limit)
-        finished = self._creating.setdefault(sandbox.id, asyncio.Event())
-        try:
-            return await self._boot(sandbox, template)
-        finally:
-            self._creating.pop(sandbox.id, None)
-            finished.set()
+            template = self._template(request.template)
+            sandbox = self._new_row(org_id, request, template)
+            finished = self._creating.setdefault(sandbox.id, asyncio.Event())
+            try:
+                if await self._reserve(sandbox):
+                    return await self._boot(sandbox, template)
+            finally:
+                self._creating.pop(sandbox.id, None)
+                finished.set()
+        raise OperationInProgress("the create with this idempotency key is in progress")
 
-    async def _earlier(self, org_id: OrgId, request: NewSandbox, key: str) -> Sandbox | None:
+    async def _reserve(self, sandbox: Sandbox) -> bool:
+        """Write the row that everything else hangs on. False: its key, or its id, was taken meanwhile."""
+        try:
+            await self._sandboxes.add(sandbox, concurrency_limit=self._concurrency_limit)
+        except Conflict:
+            return False
+        return True
+
+    async def _earlier(self, org_id: OrgId, request: NewSandbox) -> Sandbox | None:
         """What an earlier create with the same key made; waits for it when it is still under way."""
-        earlier = await self._sandboxes.by_idempotency_key(org_id, key)
-        if earlier is None:
+        if request.idempotency_key is None:
             return None
-        if earlier.request_hash != request.request_hash:
-            raise IdempotencyMismatch
-        if earlier.state is SandboxState.CREATING:
+        while True:
+            earlier = await self._sandboxes.by_idempotency_key(org_id, request.idempotency_key)
+            if earlier is None:
+                return None
+            if earlier.request_hash != request.request_hash:
+                raise IdempotencyMismatch
+            if earlier.state is not SandboxState.CREATING:
+                return earlier
             finished = self._creating.get(earlier.id)
             if finished is None:
                 raise OperationInProgress("the create with this idempotency key is in progress")
             await finished.wait()
-            earlier = await self._sandboxes.by_idempotency_key(org_id, key)
-        return earlier
 
     def _template(self, name: str) -> TemplateLayers:
         found = self._templates.get(DEFAULT_TEMPLATE if name in _TEMPLATE_ALIASES else name)

@@ -39,7 +39,7 @@ class SqlSandboxStore:
                         raise ConcurrencyLimit(active=active, limit=concurrency_limit)
                 await connection.execute(sandboxes.insert().values(_values(sandbox)))
         except IntegrityError as error:
-            raise Conflict("this idempotency key is in use") from error
+            raise Conflict("this idempotency key, or this id, is in use") from error
 
     async def get(self, org_id: OrgId, sandbox_id: SandboxId) -> Sandbox | None:
         mine = (sandboxes.c.id == sandbox_id) & (sandboxes.c.org_id == org_id)
