@@ -118,6 +118,14 @@ async def test_a_machine_does_not_reach_private_addresses(world: World, address:
     await wait_for(lambda: len(peers) == 1)
 
 
+async def test_a_refusal_is_said_at_once(world: World) -> None:
+    """A program that tries a private address is not left waiting."""
+    machine, _ = world.machine()
+    begin = time.monotonic()
+    assert not machine.call(lambda: can_connect(PRIVATE[0], PORT, seconds=10))
+    assert time.monotonic() - begin < 5
+
+
 async def test_a_machine_does_not_reach_the_host(world: World) -> None:
     """Whatever address of the host it tries, on a port that is open to everybody."""
     machine, link = world.machine()

@@ -26,6 +26,9 @@ BLOCKED_NETWORKS = (
 """What no machine may reach, in any mode. The ranges for documentation are left open on purpose: some
 networks put their gateways there, and nothing of value hides behind them."""
 
+_REFUSE = "reject with icmpx admin-prohibited"
+"""Said and not only done, so that a program inside fails at once instead of waiting."""
+
 
 @dataclass(frozen=True)
 class RulesetSpec:
@@ -121,7 +124,10 @@ def _local(spec: RulesetSpec) -> str:
 
 
 def _forward(spec: RulesetSpec) -> str:
-    """Through the host. The rate is the machine's with the world; its link to the host is not slowed."""
+    """Through the host. The rate is the machine's with the world; its link to the host is not slowed.
+
+    The kernel counts a second's worth of the rate on top of the burst it is given.
+    """
     closed = interface_prefix(spec.node_tag, egress=False)
     limit = f"limit rate over {spec.rate_kilobytes_per_second} kbytes/second"
     limit += f" burst {spec.burst_kilobytes} kbytes"
@@ -132,9 +138,9 @@ def _forward(spec: RulesetSpec) -> str:
         oifname "oc{spec.node_tag}*" jump arriving
     }}
     chain leaving {{
-        iifname "{closed}*" drop
-        oifname "oc*" drop
-        ip daddr @blocked drop
+        iifname "{closed}*" {_REFUSE}
+        oifname "oc*" {_REFUSE}
+        ip daddr @blocked {_REFUSE}
         update @outbound {{ iifname {limit} }} drop
         accept
     }}

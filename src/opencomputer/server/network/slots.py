@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import random
+import threading
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
@@ -111,8 +112,13 @@ class Slots:
     @contextlib.contextmanager
     def exclusively(self) -> Generator[None]:
         """Keep other nodes of the host from setting up or clearing away meanwhile. Blocks."""
+        with self._locked(".lock"):
+            yield
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Generator[None]:
         self._folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -124,16 +130,11 @@ class Slots:
 
     def _claim(self, slot: int, owner: SlotOwner, *, reclaim: bool) -> bool:
         file = self._file(slot)
-        if file.exists():
-            if not (reclaim and self._is_stale(file)):
-                return False
-            file.unlink(missing_ok=True)
-        draft = self._folder / f".{owner.node_tag}-{owner.holder}-{slot}"
-        try:
-            draft.write_text(json.dumps(asdict(owner)))
-        except FileNotFoundError:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(asdict(owner)))
+        if file.exists() and not (reclaim and self._remove_if_stale(file)):
+            return False
+        draft = self._folder / f".draft-{os.getpid()}-{threading.get_ident()}"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(asdict(owner)))
         try:
             os.link(draft, file)
         except FileExistsError:
@@ -141,6 +142,14 @@ class Slots:
         finally:
             draft.unlink()
         return True
+
+    def _remove_if_stale(self, file: Path) -> bool:
+        """One process at a time: another must not remove what the first has just put in its place."""
+        with self._locked(".reclaim"):
+            stale = self._is_stale(file)
+            if stale:
+                file.unlink(missing_ok=True)
+            return stale
 
     def _is_stale(self, file: Path) -> bool:
         owner = _read(file)
