@@ -49,13 +49,14 @@ async def running(settings: Settings, folder: DataFolder, parts: Parts) -> Async
     bound = bind(address.host, address.port)
     url = f"http://{address.host}:{bound.getsockname()[1]}"
     await introduce(settings, folder, parts.access, url)
+    found = await parts.reconciler.look()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(parts.lifecycle.detach)
         await stack.enter_async_context(parts.pool)
         if parts.metadata_at is not None:
             await stack.enter_async_context(listening(parts.metadata_app, bind(*parts.metadata_at)))
         await stack.enter_async_context(listening(parts.app, bound))
-        await parts.reconciler.recover()
+        await parts.reconciler.recover(found)
         sweep = asyncio.create_task(parts.reconciler.keep(), name="reconciler")
         parts.app.state.ready = True
         _log.info("ready", url=url, data=str(settings.data))

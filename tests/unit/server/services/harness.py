@@ -105,7 +105,7 @@ class Node:
             process = Process(self, background)
             async with process.pool:
                 if recover:
-                    await process.reconciler.recover()
+                    await process.reconciler.recover(await process.reconciler.look())
                 yield process
             await process.lifecycle.detach()
 

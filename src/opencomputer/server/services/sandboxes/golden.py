@@ -64,7 +64,9 @@ class GoldenImages:
 
     async def remove_stale(self, templates: Sequence[TemplateLayers]) -> None:
         """Delete images that no present template and build can use."""
-        wanted = {self._key(template) for template in templates}
+        keys = {self._key(template) for template in templates}
+        # An image that is being made right now is one of them.
+        wanted = keys | {_draft_name(key) for key in keys}
         await asyncio.to_thread(self._remove_others, wanted)
 
     def _key(self, template: TemplateLayers) -> str:
@@ -81,7 +83,7 @@ class GoldenImages:
 
     async def _make(self, template: TemplateLayers, limits: Limits, key: str) -> GoldenImage | None:
         token = naming.new_guest_token()
-        draft = self._folder / f".{key}.draft"
+        draft = self._folder / _draft_name(key)
         await asyncio.to_thread(_fresh_folder, draft)
         spec = MachineSpec(self._provisioning.new_id(), template.layers, limits, token)
         machine = await self._provisioning.start(spec, template.hash, guest_token=token)
@@ -107,6 +109,10 @@ class GoldenImages:
         for entry in self._folder.iterdir():
             if entry.name not in wanted:
                 shutil.rmtree(entry, ignore_errors=True)
+
+
+def _draft_name(key: str) -> str:
+    return f".{key}.draft"
 
 
 def _fresh_folder(folder: Path) -> None:

@@ -204,6 +204,15 @@ class Lifecycle:
         self._background.start(self._watch(live), name=f"watch {sandbox.id}")
         return live
 
+    async def resume(self, sandbox: Sandbox, machine: Machine) -> None:
+        """Serve a sandbox of an earlier process again, unless it has been killed meanwhile."""
+        self.attend(sandbox, machine)
+        # Looked at after it is served: a kill either finds it there or is seen here.
+        current = await self._sandboxes.get(sandbox.org_id, sandbox.id)
+        stopped = current is None or current.state is not SandboxState.RUNNING
+        if stopped and self._live.remove(sandbox.id) is not None:
+            await self._provisioning.stop(machine)
+
     async def _watch(self, live: LiveSandbox) -> None:
         reason = await live.machine.wait()
         if live.ended.is_set():

@@ -93,6 +93,10 @@ class Provisioning:
         self._count += 1
         return machine
 
+    async def give_up(self, machine_id: MachineId) -> None:
+        """Leave a machine to the reconciler, to be removed when that is possible."""
+        await self._store.stopping(machine_id)
+
     async def discard(self, machine_id: MachineId) -> None:
         await self._machines.discard(machine_id)
         await self._store.remove(machine_id)
