@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 from dataclasses import replace
 
 import pytest
-from tests.support.driver_harness import SMALL, GvisorHarness
-from tests.support.machine_shell import open_machine, output, shell
 
 from opencomputer.server.domain.errors import NotSupported, SnapshotRefused
 from opencomputer.server.drivers.gvisor.driver import GvisorDriver
+from tests.support.driver_harness import SMALL, GvisorHarness
+from tests.support.machine_shell import open_machine, output, shell
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
@@ -115,6 +116,20 @@ async def test_a_disk_keeps_its_size(harness: GvisorHarness) -> None:
     async with open_machine(harness) as machine:
         with pytest.raises(NotSupported):
             await machine.set_limits(replace(SMALL, disk_bytes=2 << 30))
+
+
+async def test_the_servers_own_limit_of_open_files_is_not_the_machines(harness: GvisorHarness) -> None:
+    """Services are often started with 1024, of which a machine would use most for itself."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+    try:
+        async with open_machine(harness) as machine:
+            script = "mkdir /root/d; cd /root/d; seq 5000 | xargs touch; cat * | wc -c"
+            assert await output(machine, script) == "0"
+            hold = "import os; files = [open(name) for name in os.listdir('/root/d')]; print(len(files))"
+            assert await output(machine, f'cd /root/d; python3 -c "{hold}"') == "5000"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 async def test_many_small_files_fit(harness: GvisorHarness) -> None:

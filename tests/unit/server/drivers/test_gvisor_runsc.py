@@ -18,6 +18,7 @@ from opencomputer.server.drivers.gvisor.build import (
 )
 from opencomputer.server.drivers.gvisor.config import MachineFolder
 from opencomputer.server.drivers.gvisor.driver import check_machine_id
+from opencomputer.server.drivers.gvisor.launch import may_raise_limits, open_files_limit
 from opencomputer.server.drivers.gvisor.node import group_limits
 from opencomputer.server.drivers.gvisor.record import MachineState, from_record, to_record
 from opencomputer.server.drivers.gvisor.runsc import Runsc
@@ -129,3 +130,21 @@ def test_the_group_has_room_for_the_machines_own_kernel() -> None:
 def test_ids_of_another_shape_never_become_names(bad: str) -> None:
     with pytest.raises(ValueError, match="machine id"):
         check_machine_id(MachineId(bad))
+
+
+@pytest.mark.parametrize(
+    ("present", "may_raise", "expected"),
+    [(1024, True, 1 << 20), (1024, False, 1024), (1 << 21, False, 1 << 20), (-1, False, 1 << 20)],
+)
+def test_open_files_are_as_many_as_can_be_given(present: int, may_raise: bool, expected: int) -> None:
+    assert open_files_limit(present=present, most=1 << 20, may_raise=may_raise) == expected
+
+
+def test_the_host_has_the_last_word_about_open_files() -> None:
+    assert open_files_limit(present=1024, most=65536, may_raise=True) == 65536
+
+
+def test_the_power_to_raise_limits_is_read_from_the_status() -> None:
+    assert may_raise_limits("Name:\tx\nCapEff:\t000001ffffffffff\nSeccomp:\t0\n")
+    assert not may_raise_limits("CapEff:\t000001fffeffffff\n")
+    assert not may_raise_limits("")

@@ -8,6 +8,8 @@ The machine's mounts and network exist in no namespace but its own, so they vani
 from __future__ import annotations
 
 import os
+import re
+import resource
 import select
 import signal
 import subprocess
@@ -25,6 +27,10 @@ from opencomputer.server.host.kernel import Unshare, unshare
 from opencomputer.server.host.mounts import bind, bind_read_only, detach_propagation, mount_overlay
 
 _CONSOLE_BYTES = 1 << 16
+_OPEN_FILES = 1 << 20
+_MOST_OPEN_FILES = Path("/proc/sys/fs/nr_open")
+_OWN_STATUS = Path("/proc/self/status")
+_CAP_SYS_RESOURCE = 24
 _MEMORY_REPORT = Path("/proc/meminfo")
 _NETWORK_SETTINGS = Path("/proc/sys/net/core")
 
@@ -113,7 +119,7 @@ def _run_detached(node: Node, plan: LaunchPlan, console_input: int) -> None:
     # A pipe and not a file: runsc writes to a file at an offset of its own. In a session of its own, so that
     # neither the terminal's signals nor our end reach the machine. Nothing else is inherited.
     process = subprocess.Popen(
-        [*node.group(plan.machine_id).join_argv(), *plan.argv],
+        [*node.group(plan.machine_id).join_argv(), *_own_limits(), *plan.argv],
         stdin=subprocess.DEVNULL,
         stdout=console_input,
         stderr=console_input,
@@ -127,6 +133,37 @@ def _run_detached(node: Node, plan: LaunchPlan, console_input: int) -> None:
         raise LaunchFailed(f"runsc took longer than {node.config.start_deadline_seconds} s")
     if process.returncode != 0:
         raise LaunchFailed(f"runsc ended with {process.returncode}")
+
+
+def _own_limits() -> list[str]:
+    """Process limits that do not depend on how the server was started.
+
+    The machine's kernel holds a file of the host open for each file that is open or remembered inside: the
+    usual limit of 1024 is used up by unpacking one archive. A core dump would be the machine's memory.
+    """
+    files = open_files_limit(
+        present=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        most=int(_MOST_OPEN_FILES.read_text()),
+        may_raise=may_raise_limits(_OWN_STATUS.read_text()),
+    )
+    return ["prlimit", f"--nofile={files}:{files}", "--core=0:0", "--"]
+
+
+def open_files_limit(*, present: int, most: int, may_raise: bool) -> int:
+    """How many files a machine's kernel may hold open: what we want, as far as we can give it. Pure.
+
+    `present` is our own hard limit (negative: none), `most` what the host allows anybody.
+    """
+    wanted = min(_OPEN_FILES, most)
+    if present < 0 or present >= wanted or may_raise:
+        return wanted
+    return present
+
+
+def may_raise_limits(status: str) -> bool:
+    """Whether a process may go beyond its hard limits, from the text of its /proc/PID/status. Pure."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return bool(found and int(found[1], 16) & 1 << _CAP_SYS_RESOURCE)
 
 
 def _wait(process: subprocess.Popen[bytes], deadline_seconds: float) -> bool:
