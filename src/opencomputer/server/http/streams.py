@@ -92,7 +92,8 @@ async def translating_loss(live: LiveSandbox) -> AsyncGenerator[None]:
         yield
     except MachineLost as error:
         with suppress(TimeoutError):
-            await asyncio.wait_for(live.ended.wait(), 5)
+            async with asyncio.timeout(5):
+                await live.ended.wait()
         if live.ended.is_set():
             raise ended_reason(live) from error
         raise CloseSocket(INTERNAL, error.message) from error

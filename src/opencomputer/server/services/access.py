@@ -21,6 +21,7 @@ TOKEN_LIFE = timedelta(hours=24)
 _CACHE_SECONDS = 1.0
 _USED_RESOLUTION = timedelta(minutes=1)
 _CACHE_SIZE = 10_000
+_LOOK_AGAIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Access:
             expires = float(claims["exp"])
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             raise Unauthenticated from error
-        if expires <= self._clock.now().timestamp():
+        if not expires > self._clock.now().timestamp():
             raise Unauthenticated("this sandbox token has expired")
         return TokenCaller(OrgId(str(claims["org_id"])), SandboxId(str(claims["sandbox_id"])))
 
@@ -118,7 +119,8 @@ class Access:
         while not await self._is_revoked(caller):
             # Another process may revoke too, so the row is looked at again from time to time.
             with suppress(TimeoutError):
-                await asyncio.wait_for(event.wait(), timeout=5)
+                async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                    await event.wait()
 
     async def _is_revoked(self, caller: KeyCaller) -> bool:
         keys = await self._keys.list(caller.org_id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -76,27 +75,26 @@ def check_same_request(spec: ProcessSpec, record: ProcessRecord) -> None:
 
 
 class OutputTail:
-    """The last bytes of one stream. Linear in what passes through, bounded in what it keeps."""
+    """The last bytes of one stream. Linear in what passes through, bounded in what it keeps, however small
+    the pieces are."""
 
     def __init__(self, limit: int = OUTPUT_BYTES) -> None:
         self._limit = limit
-        self._pieces: deque[bytes] = deque()
-        self._size = 0
-        self.cut = False
+        self._kept = bytearray()
+        self._passed = 0
+
+    @property
+    def cut(self) -> bool:
+        return self._passed > self._limit
 
     def add(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._size += len(data)
-        while self._size - len(self._pieces[0]) >= self._limit:
-            self._size -= len(self._pieces.popleft())
-            self.cut = True
+        self._kept += data
+        self._passed += len(data)
+        if len(self._kept) > 2 * self._limit:
+            del self._kept[: -self._limit]
 
     def value(self) -> bytes:
-        whole = b"".join(self._pieces)
-        if len(whole) > self._limit:
-            self.cut = True
-            return whole[-self._limit :]
-        return whole
+        return bytes(self._kept[-self._limit :])
 
 
 @dataclass
@@ -147,7 +145,8 @@ class Commands:
         collector = self._collectors.get((live.id, progress.id))
         if collector is not None and progress.exit is None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(collector.task), seconds)
+                async with asyncio.timeout(seconds):
+                    await asyncio.shield(collector.task)
         if progress.lost is not None:
             raise MachineLost(progress.lost)
         return progress
