@@ -16,7 +16,8 @@ def raw_mode(descriptor: int) -> Generator[None]:
     """Pass every key on as it is typed; the terminal is as it was before when this is left, however."""
     before = termios.tcgetattr(descriptor)
     try:
-        tty.setraw(descriptor)
+        # What was typed ahead is kept.
+        tty.setraw(descriptor, termios.TCSADRAIN)
         yield
     finally:
         # A terminal that was closed meanwhile has nothing to set right.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 _OPEN_TIMEOUT_SECONDS = 30.0
+# A server in the middle of a flood of output is not waited for longer.
+_CLOSE_TIMEOUT_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ async def open_socket(address: SocketAddress) -> ClientConnection:
             compression=None,
             max_size=MAX_MESSAGE_BYTES,
             open_timeout=_OPEN_TIMEOUT_SECONDS,
+            close_timeout=_CLOSE_TIMEOUT_SECONDS,
             proxy=None if is_loopback(httpx.URL(address.url).host) else True,
         )
     except InvalidStatus as refusal:

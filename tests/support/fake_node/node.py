@@ -154,7 +154,7 @@ class FakeNode:
         from tests.support.fake_node.routes import application
 
         config = uvicorn.Config(
-            application(self), log_level="error", lifespan="off", loop="asyncio", access_log=False
+            application(self), log_level="critical", lifespan="off", loop="asyncio", access_log=False
         )
         self._server = uvicorn.Server(config)
         self._loop = asyncio.new_event_loop()

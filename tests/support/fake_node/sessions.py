@@ -133,6 +133,7 @@ class AgentScript(FakeSession):
         super().__init__(session_id, ["claude-agent-wrapper"])
         self.answer = list(answer)
         self.commands: list[Mapping[str, object]] = []
+        self.deaf = False
         self._unfinished = b""
 
     def event(self, **fields: object) -> None:
@@ -142,7 +143,8 @@ class AgentScript(FakeSession):
     async def feed(self, data: bytes) -> None:
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
         for line in lines:
-            self.command(json.loads(line))
+            if not self.deaf:
+                self.command(json.loads(line))
 
     def command(self, command: Mapping[str, object]) -> None:
         """Take one command line of the runner's protocol."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -26,16 +27,7 @@ async def follow_session(call: Call, websocket: WebSocket) -> None:
         await _not_found(websocket)
         return
     await websocket.accept()
-    reader = asyncio.create_task(_feed(websocket, session))
-    with suppress(WebSocketDisconnect, RuntimeError):
-        async for frame in session.follow():
-            await websocket.send_bytes(frames.encode(*frame))
-        if session.drop_followers:
-            await websocket.close(_GOING_AWAY)
-        elif session.exit_code is not None:
-            await websocket.send_bytes(frames.encode_exit(session.exit_code))
-            await websocket.close(1000)
-    reader.cancel()
+    await _both(_replay_and_follow(websocket, session), _feed(websocket, session))
 
 
 async def follow_terminal(call: Call, websocket: WebSocket) -> None:
@@ -45,12 +37,32 @@ async def follow_terminal(call: Call, websocket: WebSocket) -> None:
         await _not_found(websocket)
         return
     await websocket.accept()
-    reader = asyncio.create_task(_type(websocket, terminal))
-    with suppress(WebSocketDisconnect, RuntimeError):
-        while data := await terminal.output.get():
-            await websocket.send_bytes(data)
+    await _both(_show(websocket, terminal), _type(websocket, terminal))
+
+
+async def _both(out: Coroutine[Any, Any, None], into: Coroutine[Any, Any, None]) -> None:
+    """Run both directions until either ends, which ends the other."""
+    tasks = [asyncio.create_task(out), asyncio.create_task(into)]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _replay_and_follow(websocket: WebSocket, session: FakeSession) -> None:
+    async for frame in session.follow():
+        await websocket.send_bytes(frames.encode(*frame))
+    if session.drop_followers:
+        await websocket.close(_GOING_AWAY)
+    elif session.exit_code is not None:
+        await websocket.send_bytes(frames.encode_exit(session.exit_code))
         await websocket.close(1000)
-    reader.cancel()
+
+
+async def _show(websocket: WebSocket, terminal: FakeTerminal) -> None:
+    while data := await terminal.output.get():
+        await websocket.send_bytes(data)
+    await websocket.close(_GOING_AWAY if terminal.link_broken else 1000)
 
 
 async def _not_found(websocket: WebSocket) -> None:

@@ -18,6 +18,7 @@ class FakeTerminal:
         self.session_id = session_id
         self.output: asyncio.Queue[bytes] = asyncio.Queue()
         self.deleted = False
+        self.link_broken = False
         self._process: asyncio.subprocess.Process | None = None
         self._master = -1
 
@@ -42,6 +43,11 @@ class FakeTerminal:
         """Type into the terminal."""
         with suppress(OSError):
             os.write(self._master, data)
+
+    def break_link(self) -> None:
+        """Break the reader's link without a word."""
+        self.link_broken = True
+        self.output.put_nowait(b"")
 
     async def stop(self) -> None:
         """End the process and close the terminal."""

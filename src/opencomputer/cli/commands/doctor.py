@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import typer
 
@@ -13,14 +12,20 @@ from opencomputer.cli.local_server import local_server
 from opencomputer.cli.output import Output, Style
 from opencomputer.cli.session import session_of
 
-if TYPE_CHECKING:
-    from opencomputer.server.doctor import Check, Status
+_MARKS: dict[str, tuple[str, Style]] = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 
-_MARKS: dict[Status, tuple[str, Style]] = {
-    "ok": ("✓", "green"),
-    "warn": ("!", "yellow"),
-    "fail": ("✗", "red"),
-}
+
+class Check(Protocol):
+    """What the server says of one thing it looked at."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def fix(self) -> str: ...
 
 
 def doctor(context: typer.Context) -> None:
@@ -31,7 +36,7 @@ def doctor(context: typer.Context) -> None:
         checks = run_checks()
     output = session_of(context).output
     lines = [line for check in checks for line in _lines(output, check)]
-    output.result([asdict(check) for check in checks], "\n".join(lines))
+    output.result([_view(check) for check in checks], "\n".join(lines))
     if any(check.status == "fail" for check in checks):
         raise typer.Exit(LOCAL_FAILURE)
 
@@ -39,6 +44,10 @@ def doctor(context: typer.Context) -> None:
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command("doctor")(doctor)
+
+
+def _view(check: Check) -> dict[str, str]:
+    return {"name": check.name, "status": check.status, "summary": check.summary, "fix": check.fix}
 
 
 def _lines(output: Output, check: Check) -> list[str]:

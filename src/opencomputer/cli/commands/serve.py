@@ -26,8 +26,10 @@ def serve(
 
         try:
             run_node(listen, data, templates)
-        except (SettingsError, AddressInUse, DataFolderBusy, RunscMissing, OpenComputerError) as error:
-            raise CommandError(f"{error}. `oc doctor` shows what this machine lacks.") from error
+        except (SettingsError, AddressInUse, DataFolderBusy) as error:
+            raise CommandError(str(error)) from error
+        except (RunscMissing, OpenComputerError) as error:
+            raise CommandError(f"{error} (`oc doctor` shows what this machine lacks)") from error
 
 
 def add_to(app: typer.Typer) -> None:

@@ -6,24 +6,40 @@ import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import typer
 
-import opencomputer
 from opencomputer.cli import text
 from opencomputer.cli.failures import CommandError
 from opencomputer.cli.local_server import local_server
 from opencomputer.cli.session import Session, session_of
 
-if TYPE_CHECKING:
-    from opencomputer.server.templates.catalogue import Template
-
 _FOLDER = typer.Option(None, "--templates", help="The folder of the templates.", show_default=False)
 _HEADERS = ("NAME", "HASH", "CURRENT", "SIZE", "PACKAGES", "BUILT")
 _HASH_DIGITS = 12
 _LIVE_COLUMNS = 100
+
+
+class Template(Protocol):
+    """What the server knows of one template."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def hash(self) -> str: ...
+    @property
+    def current(self) -> bool: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def package_count(self) -> int: ...
+    @property
+    def built_at(self) -> datetime: ...
 
 
 def list_templates(context: typer.Context, templates: Path | None = _FOLDER) -> None:
@@ -118,7 +134,7 @@ def _folder(given: Path | None) -> Path:
 
 
 def _base_recipe() -> Path:
-    recipe = Path(opencomputer.__path__[0]).parents[1] / "templates" / "base"
+    recipe = Path(__file__).resolve().parents[4] / "templates" / "base"
     if not recipe.is_dir():
         raise CommandError("there is no base recipe beside this installation; name a recipe's folder")
     return recipe
