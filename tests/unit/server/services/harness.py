@@ -10,7 +10,7 @@ from pathlib import Path
 from opencomputer.server.contracts.driver import Limits
 from opencomputer.server.contracts.templates import TemplateLayers
 from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
-from opencomputer.server.domain.sandbox import Sandbox, SandboxShape
+from opencomputer.server.domain.sandbox import Sandbox
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.reconciler import Reconciler
@@ -84,7 +84,6 @@ class Node:
     policy: PoolPolicy = NO_POOL
     parallel_starts: int = 2
     concurrency_limit: int | None = None
-    pool_shape: SandboxShape = rows.SHAPE
 
     def sandbox(self, sandbox: Sandbox) -> Sandbox:
         """The row as it is now."""
@@ -132,7 +131,6 @@ class Process:
             node.templates,
             clock,
             background,
-            pool_shape=node.pool_shape,
             concurrency_limit=node.concurrency_limit,
         )
         self.commands = Commands(clock, background)

@@ -383,13 +383,15 @@ async def test_closing_leaves_what_was_claimed_alone(node: Node) -> None:
     assert node.tables.machines[machine.id].state is MachineState.READY
 
 
-async def test_members_start_with_the_limits_of_the_pool(node: Node) -> None:
+async def test_members_start_with_the_limits_of_the_pool_and_what_the_processor_has_left(node: Node) -> None:
     node.policy = pool_of(1)
     async with node.process() as process:
         process.pool.stock(BASE)
         await settle()
-        assert [spec.limits for spec in node.host.started] == [LIMITS]
-        assert [spec.layers for spec in node.host.started] == [BASE.layers]
+        (spec,) = node.host.started
+        assert spec.layers == BASE.layers
+        # Whoever makes it ready may slow its start down; nothing else differs.
+        assert replace(spec.limits, cpu_weight=LIMITS.cpu_weight) == LIMITS
 
 
 async def test_a_row_is_there_before_and_after_each_start(node: Node) -> None:
