@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -136,6 +137,31 @@ async def test_many_small_files_fit(harness: GvisorHarness) -> None:
     async with open_machine(harness) as machine:
         script = "mkdir /root/many; cd /root/many; seq 20000 | xargs touch; ls | wc -l"
         assert await output(machine, script) == "20000"
+
+
+async def test_the_machines_kernel_has_no_powers_over_the_host(harness: GvisorHarness) -> None:
+    """It is confined in three ways: a user namespace, a system call filter, an empty root."""
+    machine = await harness.driver.start(harness.spec())
+    kernel = machine.record.state["kernel"]
+    assert isinstance(kernel, dict)
+    process = f"/proc/{kernel['pid']}"
+    assert os.readlink(f"{process}/ns/user") != os.readlink("/proc/self/ns/user")
+    for kind in ("mnt", "net", "ipc", "uts"):
+        assert os.readlink(f"{process}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}")
+    status = await asyncio.to_thread(Path(process, "status").read_text)
+    assert "NoNewPrivs:\t1" in status
+    assert "Seccomp:\t2" in status
+    assert os.listdir(f"{process}/root/") in ([], ["proc"], ["etc", "proc"], ["proc", "etc"])
+
+
+async def test_owners_and_devices_work_as_root_expects(harness: GvisorHarness) -> None:
+    async with open_machine(harness) as machine:
+        script = (
+            "cd /root; touch f; chown 12345:54321 f; mkfifo p; stat -c '%u %g' f; mknod n c 1 3 && echo made"
+        )
+        assert (await output(machine, f"{script} || echo refused")).splitlines()[0] == "12345 54321"
+        await output(machine, "chmod 6755 /root/f; install -o 1000 -g 1000 -m 600 /root/f /root/g")
+        assert await output(machine, "stat -c '%a %u' /root/f /root/g") == "6755 12345\n600 1000"
 
 
 async def test_nothing_of_the_host_is_visible(harness: GvisorHarness) -> None:

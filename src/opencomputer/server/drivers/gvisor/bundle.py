@@ -40,6 +40,7 @@ _CAPABILITIES = (
     "CAP_SYS_RESOURCE",
 )
 """What root may do inside. They are powers over the application kernel, not over the host."""
+_SAME_NUMBERS: Json = {"containerID": 0, "hostID": 0, "size": (1 << 32) - 1}
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,15 @@ def bundle_config(spec: BundleSpec) -> str:
         "mounts": _mounts(spec),
         "linux": {
             "namespaces": [
-                *({"type": kind} for kind in ("pid", "ipc", "uts", "mount")),
+                *({"type": kind} for kind in ("pid", "ipc", "uts", "mount", "user")),
                 # runsc is started inside the machine's network namespace, which has no name.
                 {"type": "network", "path": "/proc/self/ns/net"},
-            ]
+            ],
+            # The machine's kernel is a process of the host that has the powers listed above. In a user
+            # namespace of its own it has them over its files and over nothing else of the host. The numbers
+            # are the host's, so that layers need no translation.
+            "uidMappings": [_SAME_NUMBERS],
+            "gidMappings": [_SAME_NUMBERS],
         },
     }
     return json.dumps(config)

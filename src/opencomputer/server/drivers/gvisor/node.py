@@ -52,5 +52,6 @@ def group_limits(limits: Limits) -> GroupLimits:
     return GroupLimits(
         memory_bytes=limits.memory_bytes + _KERNEL_MEMORY_BYTES + limits.memory_bytes // 32,
         cpu_percent=limits.cpu_percent,
+        cpu_weight=limits.cpu_weight,
         pids=limits.pids * _THREADS_PER_PROCESS + _THREADS_OF_KERNEL,
     )
