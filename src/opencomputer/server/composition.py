@@ -77,7 +77,6 @@ def compose(
         plugins.templates,
         plugins.clock,
         background,
-        pool_shape=shape,
         concurrency_limit=settings.sandboxes_per_org,
     )
     sessions = Sessions()

@@ -21,13 +21,15 @@ Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 class Limits:
     """What one machine may use at most.
 
-    `cpu_percent` is 100 per virtual CPU. `disk_bytes` bounds the writable layer.
+    `cpu_percent` is 100 per virtual CPU. `disk_bytes` bounds the writable layer. `cpu_weight`, from 1 to
+    10000, is its share against other machines of the node while the processor is short.
     """
 
     memory_bytes: int
     cpu_percent: int
     disk_bytes: int
     pids: int = 4096
+    cpu_weight: int = 100
 
 
 @dataclass(frozen=True)

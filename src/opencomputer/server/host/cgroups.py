@@ -37,9 +37,12 @@ class GroupStuck(Exception):
 
 @dataclass(frozen=True)
 class GroupLimits:
+    """`cpu_weight` counts as on version 2: from 1 to 10000, and 100 is usual."""
+
     memory_bytes: int
     cpu_percent: int
     pids: int
+    cpu_weight: int = 100
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,7 @@ class SplitGroup:
         _write(self._folders["memory"] / "memory.limit_in_bytes", limits.memory_bytes)
         _write(self._folders["cpu"] / "cpu.cfs_period_us", _CPU_PERIOD_MICROSECONDS)
         _write(self._folders["cpu"] / "cpu.cfs_quota_us", _cpu_quota(limits.cpu_percent))
+        _write(self._folders["cpu"] / "cpu.shares", _cpu_shares(limits.cpu_weight))
         _write(self._folders["pids"] / "pids.max", limits.pids)
 
     def join_argv(self) -> list[str]:
@@ -221,6 +225,7 @@ class UnifiedGroup:
     def set_limits(self, limits: GroupLimits) -> None:
         _write(self._folder / "memory.max", limits.memory_bytes)
         _write(self._folder / "cpu.max", f"{_cpu_quota(limits.cpu_percent)} {_CPU_PERIOD_MICROSECONDS}")
+        _write(self._folder / "cpu.weight", limits.cpu_weight)
         _write(self._folder / "pids.max", limits.pids)
 
     def join_argv(self) -> list[str]:
@@ -292,6 +297,11 @@ def _poll_until(done: Callable[[], bool], *, deadline_seconds: float, what: str)
 
 def _cpu_quota(percent: int) -> int:
     return max(1000, percent * _CPU_PERIOD_MICROSECONDS // 100)
+
+
+def _cpu_shares(weight: int) -> int:
+    """The kernel's own rule between the versions: the usual 100 is 1024 shares."""
+    return max(2, weight * 1024 // 100)
 
 
 def _write(file: Path, value: int | str) -> None:

@@ -13,11 +13,12 @@ from pathlib import Path
 import structlog
 
 from opencomputer.server.contracts.driver import Limits, MachineSpec
-from opencomputer.server.contracts.machine import Machine, Machines, ProcessKind, ProcessSpec
+from opencomputer.server.contracts.machine import Machines
 from opencomputer.server.contracts.templates import TemplateLayers
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import OpenComputerError
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.server.services.sandboxes.rehearsal import rehearse
 
 _log = structlog.get_logger(__name__)
 
@@ -29,7 +30,6 @@ _WARM_UP: Sequence[tuple[str, ...]] = (
     ("python3", "-c", "import json, os, sys"),
     ("git", "--version"),
 )
-_WARM_UP_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class GoldenImages:
         spec = MachineSpec(self._provisioning.new_id(), template.layers, limits, token)
         machine = await self._provisioning.start(spec, template.hash, guest_token=token)
         try:
-            await _warm_up(machine)
+            await rehearse(machine, token, _WARM_UP)
             await machine.save_memory(draft / "memory")
             await asyncio.to_thread(_publish, draft, self._folder / key, token)
         except OpenComputerError as error:
@@ -125,12 +125,3 @@ def _publish(draft: Path, final: Path, token: str) -> None:
     (draft / "golden.json").chmod(0o600)
     shutil.rmtree(final, ignore_errors=True)
     draft.rename(final)
-
-
-async def _warm_up(machine: Machine) -> None:
-    for argv in _WARM_UP:
-        spec = ProcessSpec(naming.new_process_id(), ProcessKind.RUN, argv, timeout_seconds=_WARM_UP_SECONDS)
-        record = await machine.processes.spawn(spec)
-        async with machine.processes.attach(record.id) as attachment:
-            async for _ in attachment:
-                pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -22,7 +22,6 @@ from opencomputer.server.domain.errors import (
     NotFound,
     NotReady,
     OperationInProgress,
-    StartFailed,
 )
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState, StopReason
 from opencomputer.server.services.background import Background
@@ -73,7 +72,6 @@ class Lifecycle:
         clock: Clock,
         background: Background,
         *,
-        pool_shape: SandboxShape,
         concurrency_limit: int | None,
     ) -> None:
         self._sandboxes = sandboxes
@@ -83,7 +81,6 @@ class Lifecycle:
         self._templates = templates
         self._clock = clock
         self._background = background
-        self._pool_shape = pool_shape
         self._concurrency_limit = concurrency_limit
         self._creating: dict[SandboxId, asyncio.Event] = {}
 
@@ -159,20 +156,22 @@ class Lifecycle:
         try:
             machine = await self._pool.claim(template, network=sandbox.network_enabled)
             await self._settle(sandbox, machine)
-            if not await self._move(sandbox, SandboxState.CREATING, SandboxState.RUNNING):
+            now = self._clock.now()
+            if not await self._sandboxes.move(
+                sandbox.id, SandboxState.CREATING, SandboxState.RUNNING, at=now
+            ):
                 raise Conflict("the sandbox was killed while it was created")
-            created = await self._sandboxes.get(sandbox.org_id, sandbox.id)
-            if created is None:
-                raise StartFailed
         except BaseException:
             await asyncio.shield(self._undo(sandbox, machine))
             raise
+        created = replace(sandbox, state=SandboxState.RUNNING, started_at=now, machine_id=machine.id)
         self.attend(created, machine)
         return created
 
     async def _settle(self, sandbox: Sandbox, machine: Machine) -> None:
         """Make a pooled machine this sandbox's own."""
         token = naming.new_guest_token()
+        await machine.set_limits(machine_limits(sandbox.shape))
         await self._provisioning.claim(machine, sandbox.id, token)
         await machine.identify(
             Identity(
@@ -184,8 +183,6 @@ class Lifecycle:
                 environment=sandbox.environment,
             )
         )
-        if sandbox.shape != self._pool_shape:
-            await machine.set_limits(machine_limits(sandbox.shape))
 
     async def _undo(self, sandbox: Sandbox, machine: Machine | None) -> None:
         if machine is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -21,6 +21,7 @@ from opencomputer.server.domain.errors import NoCapacity, OpenComputerError, Sta
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.server.services.sandboxes.rehearsal import rehearse
 
 _log = structlog.get_logger(__name__)
 
@@ -29,6 +30,9 @@ _CAPACITY_POLL_SECONDS = 2.0
 _CLAIM_SECONDS = 30.0
 _FIRST_BACKOFF_SECONDS = 1.0
 _LONGEST_BACKOFF_SECONDS = 60.0
+_REFILL_WEIGHT = 1
+# A shell, the dynamic linker and one large program: what most first commands need.
+_REHEARSED = (("/bin/sh", "-c", "node -v"),)
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,8 @@ class _Shelf:
 class Pool:
     """Hands out machines. Claims that find none ready wait in order; starts serve them first.
 
-    When nobody waits the pool is refilled, one machine at a time, so that most of the host is left to those
-    who use it.
+    When nobody waits the pool is refilled, one machine at a time and with what the processor has left, so
+    that the host belongs to those who use it. A member has had a rehearsal; its claimer sets its limits.
     """
 
     def __init__(
@@ -270,17 +274,29 @@ class Pool:
             load = await asyncio.to_thread(self._gauge.load, self._provisioning.count)
             if (reason := refusal(self._settings.admission, load)) is not None:
                 raise NoCapacity(f"no capacity: {reason}")
-            golden = await self._golden.get(shelf.template, self._settings.limits)
+            limits = self._settings.limits
+            golden = await self._golden.get(shelf.template, limits)
             token = golden.guest_token if golden else naming.new_guest_token()
+            ahead = network and not shelf.waiting
             spec = MachineSpec(
                 id=self._provisioning.new_id(),
                 layers=shelf.template.layers,
-                limits=self._settings.limits,
+                limits=replace(limits, cpu_weight=_REFILL_WEIGHT) if ahead else limits,
                 token=token,
                 memory_image=golden.memory if golden else None,
                 network=network,
             )
-            return await self._provisioning.start(spec, shelf.template.hash, guest_token=token)
+            machine = await self._provisioning.start(spec, shelf.template.hash, guest_token=token)
+            if ahead and not shelf.waiting:
+                await self._rehearse(machine, token)
+            return machine
+
+    async def _rehearse(self, machine: Machine, token: str) -> None:
+        try:
+            await rehearse(machine, token, _REHEARSED)
+        except BaseException:
+            await asyncio.shield(self._provisioning.stop(machine))
+            raise
 
 
 def _has_result(future: asyncio.Future[Machine]) -> bool:
