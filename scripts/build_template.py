@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from opencomputer.server.domain.errors import OpenComputerError
+from opencomputer.server.settings import SettingsError, load_settings
 from opencomputer.server.templates.builder import BuildOptions, build_template
 from opencomputer.server.templates.runtime import ensure_runtime
 
@@ -21,11 +22,13 @@ def main() -> int:
         if sys.argv[1:] == ["runtime"]:
             print(f"done: {ensure_runtime(templates)}")
             return 0
-        template = build_template(
-            RECIPE, templates, lambda line: print(line, flush=True), BuildOptions(environment=os.environ)
+        options = BuildOptions(
+            environment=os.environ,
+            trust_host_certificates=load_settings(os.environ).trust_host_certificates,
         )
-    except OpenComputerError as error:
-        print(error.message)
+        template = build_template(RECIPE, templates, lambda line: print(line, flush=True), options)
+    except (OpenComputerError, SettingsError) as error:
+        print(error)
         return 1
     print(f"done: {template.name}/{template.hash}, {template.size_bytes / 1e9:.1f} GB")
     return 0

@@ -73,6 +73,7 @@ class Settings:
     disk_cap_mb: int = 262144
     pool: PoolOptions = PoolOptions()
     models: ModelOptions = ModelOptions()
+    trust_host_certificates: bool = True
     log_level: str = "info"
 
 
@@ -104,6 +105,7 @@ def load_settings(environment: Mapping[str, str], overrides: Overrides = Overrid
         disk_cap_mb=reader.get("MAX_DISK_MB", _positive, 262144),
         pool=_pool(reader),
         models=_models(reader),
+        trust_host_certificates=reader.get("TRUST_HOST_CERTIFICATES", _switch, True),
         log_level=reader.get("LOG_LEVEL", _level, "info"),
     )
     if reader.faults:
@@ -219,6 +221,12 @@ def _share(text: str) -> float:
     if not 0 <= share <= 0.9:
         raise ValueError("must be a number from 0 to 0.9")
     return share
+
+
+def _switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("must be 0 or 1")
+    return text == "1"
 
 
 def _level(text: str) -> str:

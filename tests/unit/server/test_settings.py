@@ -122,6 +122,7 @@ def test_all_faults_are_reported_at_once() -> None:
         ("MAX_SANDBOXES_PER_ORG", "1.5"),
         ("MAX_SANDBOXES_PER_ORG", "٣"),
         ("MAX_DISK_MB", "-1"),
+        ("TRUST_HOST_CERTIFICATES", "maybe"),
         ("POOL_MEMORY_SHARE", "1.5"),
         ("POOL_MEMORY_SHARE", "nan"),
         ("POOL_MEMORY_SHARE", "inf"),
@@ -153,3 +154,9 @@ def test_secrets_are_in_no_description_of_the_settings() -> None:
 def test_a_wrong_secret_is_not_repeated_in_its_fault() -> None:
     (fault,) = faults_of(BOOTSTRAP_API_KEY="osb_mistyped")
     assert "mistyped" not in fault
+
+
+@pytest.mark.parametrize(("text", "expected"), [("0", False), ("1", True), ("", True)])
+def test_templates_trust_the_hosts_authorities_unless_told_otherwise(text: str, expected: bool) -> None:
+    settings = load_settings({"OPENCOMPUTER_TRUST_HOST_CERTIFICATES": text})
+    assert settings.trust_host_certificates is expected

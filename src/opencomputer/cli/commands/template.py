@@ -74,9 +74,14 @@ def build(
     """Build a template and make it the current one of its name. The same recipe is built once."""
     session = session_of(context)
     with _errors_explained(session):
+        from opencomputer.server.settings import load_settings
         from opencomputer.server.templates.builder import BuildOptions, build_template
 
-        options = BuildOptions(environment=os.environ, rebuild=rebuild)
+        options = BuildOptions(
+            environment=os.environ,
+            trust_host_certificates=load_settings(os.environ).trust_host_certificates,
+            rebuild=rebuild,
+        )
         with _progress(session, verbose=verbose) as progress:
             template = build_template(recipe or _base_recipe(), _folder(templates), progress, options)
     described = f"{template.name} {template.hash[:_HASH_DIGITS]} ({text.size(template.size_bytes)})"
