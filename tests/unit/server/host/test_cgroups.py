@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,7 @@ def test_limits_on_version_1(tmp_path: Path) -> None:
     assert read(tmp_path / "memory/parent/m1/memory.limit_in_bytes") == str(1 << 30)
     assert read(tmp_path / "cpu/parent/m1/cpu.cfs_period_us") == "100000"
     assert read(tmp_path / "cpu/parent/m1/cpu.cfs_quota_us") == "150000"
+    assert read(tmp_path / "cpu/parent/m1/cpu.shares") == "1024"
     assert read(tmp_path / "pids/parent/m1/pids.max") == "512"
 
 
@@ -91,7 +93,16 @@ def test_limits_on_version_2(tmp_path: Path) -> None:
     assert read(tmp_path / "parent/cgroup.subtree_control") == "+cpu +memory +pids"
     assert read(tmp_path / "parent/m1/memory.max") == str(1 << 30)
     assert read(tmp_path / "parent/m1/cpu.max") == "150000 100000"
+    assert read(tmp_path / "parent/m1/cpu.weight") == "100"
     assert read(tmp_path / "parent/m1/pids.max") == "512"
+
+
+def test_a_small_weight_is_a_small_one_on_both_versions(tmp_path: Path) -> None:
+    """Version 1 knows no share below two."""
+    split_group(tmp_path).create(replace(LIMITS, cpu_weight=1))
+    unified_group(tmp_path).create(replace(LIMITS, cpu_weight=1))
+    assert read(tmp_path / "cpu/parent/m1/cpu.shares") == "10"
+    assert read(tmp_path / "parent/m1/cpu.weight") == "1"
 
 
 def test_usage_on_version_1(tmp_path: Path) -> None:
