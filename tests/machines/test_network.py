@@ -70,11 +70,11 @@ def outside() -> Generator[Namespace]:
 
 
 @asynccontextmanager
-async def a_node(tmp_path: Path) -> AsyncGenerator[MachineLinks]:
+async def a_node(tmp_path: Path, *, flows: int = 1000) -> AsyncGenerator[MachineLinks]:
     """A node's network whose names are resolved by whatever listens at the public address."""
     tag = secrets.token_hex(3)
     resolver = ResolverConfig(upstreams=((PUBLIC, ECHO_PORT),), attempt_seconds=1.0)
-    network = MachineLinks(NetworkConfig(tag, resolver=resolver))
+    network = MachineLinks(NetworkConfig(tag, resolver=resolver, flows_per_machine=flows))
     await network.open()
     try:
         yield network
@@ -269,6 +269,22 @@ async def test_a_killed_node_without_machines_is_cleared_away_by_the_next(tmp_pa
     assert node_state(killed) != []
     async with a_node(tmp_path):
         assert node_state(killed) == []
+
+
+async def test_one_machine_cannot_fill_the_hosts_table_of_conversations(
+    outside: Namespace, tmp_path: Path
+) -> None:
+    """Others still get through when one has as many as it may."""
+    async with a_node(tmp_path, flows=20) as network:
+        greedy, modest = (network.reserve(new_machine_id(), egress=True) for _ in range(2))
+        with (
+            machine_namespace(network, greedy) as first,
+            machine_namespace(network, modest) as second,
+            udp_echo(outside, PUBLIC, ECHO_PORT),
+        ):
+            heard = [first.call(lambda: ask_datagram(PUBLIC, ECHO_PORT, b"x")) for _ in range(25)]
+            assert heard == [b"x"] * 20 + [None] * 5
+            assert second.call(lambda: ask_datagram(PUBLIC, ECHO_PORT, b"x", seconds=3)) == b"x"
 
 
 async def test_traffic_is_counted(world: World) -> None:

@@ -12,9 +12,8 @@ _HEX_15 = "[0-9a-f]" * 15
 def host_state(node_tag: str, data_dir: Path) -> list[str]:
     """Everything on the host that belongs to machines of a node, as readable words."""
     found = [f"folder {path.name}" for path in (data_dir / "machines").glob("*")]
-    found += [
-        f"group {path}" for path in Path("/sys/fs/cgroup").glob(f"**/opencomputer-{node_tag}/m{_HEX_15}")
-    ]
+    for parent in _group_parents(node_tag):
+        found += [f"group {path}" for path in parent.glob(f"m{_HEX_15}")]
     found += [f"interface {path.name}" for path in Path("/sys/class/net").glob(f"oc{node_tag}*")]
     found += [f"slot {path.name}" for path in SLOTS_DIR.glob("*/*") if _is_machines(path, node_tag)]
     found += [f"process {pid}" for pid in processes_with(str(data_dir))]
@@ -43,8 +42,14 @@ def node_state(node_tag: str) -> list[str]:
     found = [line for line in tables.splitlines() if node_tag in line]
     addresses = subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, check=True).stdout
     found += [line for line in addresses.splitlines() if f"oc{node_tag}" in line]
-    found += [f"group {path}" for path in Path("/sys/fs/cgroup").glob(f"**/opencomputer-{node_tag}")]
-    return found
+    return found + [f"group {path}" for path in _group_parents(node_tag)]
+
+
+def _group_parents(node_tag: str) -> list[Path]:
+    """The node's folder in each tree of control groups. Looked for by name: the rest is in use by others."""
+    root = Path("/sys/fs/cgroup")
+    trees = [root, *(path for path in root.iterdir() if path.is_dir())]
+    return [path for tree in trees if (path := tree / f"opencomputer-{node_tag}").is_dir()]
 
 
 def _disks() -> list[Path]:

@@ -21,6 +21,8 @@ from opencomputer.server.network.slots import PREFIX_LENGTH, Slots, subnet
 _NODE = "node"
 _INSIDE = "eth0"
 _MTU = 1500
+_FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+_FORWARDING_WAS_OFF = ".forwarding-was-off"
 _DEFAULT_NETWORK = IPv4Network("10.231.0.0/16")
 _DEFAULT_RESOLVER = ResolverConfig()
 
@@ -35,6 +37,7 @@ class NetworkConfig:
     metadata_port: int = 9254
     resolver_port: int = 9253
     resolver: ResolverConfig = _DEFAULT_RESOLVER
+    flows_per_machine: int = 16_384
 
 
 class MachineLinks:
@@ -135,15 +138,37 @@ class MachineLinks:
         self._node_slot = None
 
     def _set_up(self) -> None:
-        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        only_machines = self._switch_forwarding_on()
         self._node_slot = self._take_node_slot()
         with Netlink() as netlink:
             netlink.bring_up("lo")
             netlink.add_address("lo", self.node_address, 32, label=f"lo:oc{self._config.node_tag}")
             # Larger packets than the way out takes would depend on every router reporting it.
             self._mtu = min(_MTU, netlink.uplink_mtu() or _MTU)
-        ports = (self._config.metadata_port, self._config.resolver_port)
-        apply_ruleset(ruleset(RulesetSpec(self._config.node_tag, self.node_address, *ports)))
+        apply_ruleset(
+            ruleset(
+                RulesetSpec(
+                    node_tag=self._config.node_tag,
+                    node_address=self.node_address,
+                    metadata_port=self._config.metadata_port,
+                    resolver_port=self._config.resolver_port,
+                    flows=self._config.flows_per_machine,
+                    only_machines=only_machines,
+                )
+            )
+        )
+
+    def _switch_forwarding_on(self) -> bool:
+        """Let the host pass packets on; returns whether it did not before.
+
+        Then it was no router, and must not become one for its neighbours. The note that says so is needed
+        by the next node on this host, and vanishes with the setting at the next boot.
+        """
+        note = self._config.slots_dir / _FORWARDING_WAS_OFF
+        if _FORWARDING.read_text().strip() != "1":
+            note.touch()
+            _FORWARDING.write_text("1")
+        return note.exists()
 
     def _take_node_slot(self) -> int:
         """The slot this node had before, if it is still there, now in this process's name."""

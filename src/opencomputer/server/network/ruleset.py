@@ -32,7 +32,11 @@ _REFUSE = "reject with icmpx admin-prohibited"
 
 @dataclass(frozen=True)
 class RulesetSpec:
-    """`node_address` is where the node's own listeners for machines are."""
+    """`node_address` is where the node's own listeners for machines are.
+
+    `flows` is how many conversations with the outside one machine may have at a time: the host's table of
+    them is shared, and one machine could fill it. `only_machines`: nobody else may use the host as a router.
+    """
 
     node_tag: str
     node_address: str
@@ -40,6 +44,8 @@ class RulesetSpec:
     resolver_port: int
     rate_kilobytes_per_second: int = 62_500
     burst_kilobytes: int = 10_000
+    flows: int = 16_384
+    only_machines: bool = False
 
 
 def table_name(node_tag: str) -> str:
@@ -70,6 +76,11 @@ def _sets() -> str:
         type ipv4_addr
         flags interval
         elements = {{ {", ".join(BLOCKED_NETWORKS)} }}
+    }}
+    set flows {{
+        type ifname
+        size 65535
+        flags dynamic
     }}
     set outbound {{
         type ifname
@@ -136,11 +147,13 @@ def _forward(spec: RulesetSpec) -> str:
         type filter hook forward priority filter; policy accept;
         iifname "oc{spec.node_tag}*" jump leaving
         oifname "oc{spec.node_tag}*" jump arriving
+        {'iifname != "oc*" oifname != "oc*" drop' if spec.only_machines else ""}
     }}
     chain leaving {{
         iifname "{closed}*" {_REFUSE}
         oifname "oc*" {_REFUSE}
         ip daddr @blocked {_REFUSE}
+        ct state new add @flows {{ iifname ct count over {spec.flows} }} {_REFUSE}
         update @outbound {{ iifname {limit} }} drop
         accept
     }}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -54,3 +55,10 @@ def test_everything_is_about_the_interfaces_of_this_node() -> None:
 def test_interface_names_fit_the_kernel() -> None:
     assert len(interface_prefix("abc123", egress=True) + "3fff") <= 15
     assert interface_prefix("abc123", egress=True) != interface_prefix("abc123", egress=False)
+
+
+def test_a_host_that_was_no_router_does_not_become_one_for_others() -> None:
+    """Passing packets on is a setting of the whole host; the filter takes back what is not ours."""
+    rule = 'iifname != "oc*" oifname != "oc*" drop'
+    assert rule not in ruleset(SPEC)
+    assert rule in ruleset(replace(SPEC, only_machines=True))
