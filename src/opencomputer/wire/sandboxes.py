@@ -19,7 +19,7 @@ class CreateSandbox(WireModel):
     """What create accepts. Fields of parts this server does not offer are kept to refuse them clearly."""
 
     template_id: StrictStr = "base"
-    timeout: Annotated[StrictInt, Field(le=MAX_SECONDS)] = 0
+    timeout: Annotated[StrictInt, Field(ge=0, le=MAX_SECONDS)] = 0
     envs: EnvironmentMap | None = None
     metadata: EnvironmentMap | None = None
     memory_mb: StrictInt | None = None

@@ -61,7 +61,7 @@ def _new_sandbox(body: CreateSandbox, services: Services, key: str | None, finge
     return NewSandbox(
         template=body.template_id,
         shape=shape,
-        timeout_seconds=max(0, body.timeout),
+        timeout_seconds=body.timeout,
         environment=body.envs or {},
         metadata=body.metadata or {},
         alias=body.alias,
