@@ -128,6 +128,19 @@ async def test_many_readers_and_writers_get_along(database: Database) -> None:
     assert len(await stores.sandboxes.in_states([SandboxState.RUNNING])) == 60
 
 
+async def test_writers_take_turns_without_finding_the_database_busy(database: Database) -> None:
+    """Who finds it busy sleeps far longer than a transaction lasts."""
+    stores = sql_stores(database)
+    async with database.write() as first:
+        # More writers than connections, none of which they may hold while they wait.
+        waiting = [asyncio.create_task(stores.organisations.add(rows.organisation())) for _ in range(20)]
+        await asyncio.sleep(0.05)
+        assert await asyncio.wait_for(stores.organisations.count(), 1) == 0
+        await first.execute(sa.text("insert into organisations values ('o', 'n', '2026-01-01')"))
+    await asyncio.gather(*waiting)
+    assert await stores.organisations.count() == 21
+
+
 async def test_several_processes_share_one_limit(database: Database, tmp_path: Path) -> None:
     """`oc orgs create` writes beside a running server; later nodes will write beside each other."""
     org = await sql_stores(database).new_org()

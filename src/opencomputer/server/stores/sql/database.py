@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self._engine = create_async_engine(url, pool_size=8, max_overflow=0, pool_timeout=30)
         self._is_sqlite = self._engine.dialect.name == "sqlite"
+        self._turn = asyncio.Lock()
         if self._is_sqlite:
             event.listen(self._engine.sync_engine, "connect", _configure_sqlite)
             event.listen(self._engine.sync_engine, "begin", _begin_sqlite)
@@ -47,7 +49,13 @@ class Database:
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[AsyncConnection]:
         """A transaction that takes the write lock at once, so that it cannot fail half-way for the lock."""
-        async with self._engine.connect() as connection:
+        if not self._is_sqlite:
+            async with self._engine.connect() as connection, connection.begin():
+                yield connection
+            return
+        # SQLite has one writer at a time, and who finds it busy sleeps, up to a tenth of a second at once.
+        # In turn, nobody of this process ever does.
+        async with self._turn, self._engine.connect() as connection:
             connection = await connection.execution_options(takes_write_lock=True)
             async with connection.begin():
                 yield connection
