@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import httpx
 
+from opencomputer.cli import text
 from opencomputer.sdk.exec import Exec
 
 if TYPE_CHECKING:
@@ -34,12 +35,22 @@ async def follow_session(link: SandboxLink, session_id: str) -> int:
         session = await Exec(link).attach(
             session_id, on_stdout=out.write, on_stderr=err.write, reconnect=True
         )
+        person = _Interrupts(session)
         try:
-            with interrupts(_Interrupts(session).pressed):
+            with interrupts(person.pressed):
                 forward_input(session.send_stdin)
-                return await _end_of(session, out)
+                code = await _end_of(session, out)
         finally:
             await session.close()
+    if person.left:
+        print(
+            f"Left it running. `oc exec attach {link.sandbox_id} {session_id}` follows it again.",
+            file=sys.stderr,
+        )
+    elif code < 0:
+        reason = f": {text.harmless(session.link_end)}" if session.link_end else ""
+        print(f"The link to the session ended before the session did{reason}.", file=sys.stderr)
+    return code
 
 
 async def _end_of(session: ExecSession, out: StreamWriter) -> int:
@@ -58,9 +69,14 @@ class _Interrupts:
         self._session = session
         self._presses = 0
 
+    @property
+    def left(self) -> bool:
+        """Whether the person has left the session running."""
+        return self._presses > 1
+
     async def pressed(self) -> None:
         self._presses += 1
-        if self._presses > 1:
+        if self.left:
             await self._session.close()
             return
         print("\nInterrupting; once more leaves it running.", file=sys.stderr, flush=True)

@@ -50,6 +50,11 @@ class ExecSession:
         """
         return asyncio.shield(self._exit)
 
+    @property
+    def link_end(self) -> str:
+        """Why the link ended, in the server's words; "" while it lasts or where no reason was given."""
+        return self._stream.close_reason
+
     async def send_stdin(self, data: str | bytes) -> None:
         """Write to the program's standard input; nothing happens once it has ended."""
         if not self._exit.done():

@@ -10,7 +10,7 @@ import httpx
 from websockets.exceptions import ConnectionClosed
 
 from opencomputer.sdk.errors import OpenComputerError, UnavailableError
-from opencomputer.sdk.replay import ReplayFilter
+from opencomputer.sdk.replay import OutputLost, ReplayFilter
 from opencomputer.wire import frames
 from opencomputer.wire.frames import Frame
 
@@ -31,9 +31,9 @@ class FrameStream:
     """Reads the frames of a session and sends to it.
 
     With `reconnect` a lost link is opened again for up to half a minute; the replay that follows is reduced
-    to what was not delivered before, so that the listener sees one stream. It has a gap only when the
-    session wrote more meanwhile than the server keeps. Input that was under way when the link broke may be
-    lost.
+    to what was not delivered before, so that the listener sees one stream without a gap. When the session
+    wrote more meanwhile than the server keeps, the link counts as lost. Input that was under way when the
+    link broke may be lost.
     """
 
     def __init__(
@@ -69,9 +69,13 @@ class FrameStream:
         """
         async for frame in self._of_one_socket():
             yield self._noted(frame)
-        while self._filter and self.close_code in _RETRIED_CLOSES and await self._redial():
-            async for frame in self._continued(self._filter):
-                yield self._noted(frame)
+        try:
+            while self._filter and self.close_code in _RETRIED_CLOSES and await self._redial():
+                async for frame in self._continued(self._filter):
+                    yield self._noted(frame)
+        except OutputLost as lost:
+            await self.aclose()
+            self.close_code, self.close_reason = ABNORMAL_CLOSE, str(lost)
         self._connected.set()
 
     async def send(self, data: bytes) -> None:

@@ -13,6 +13,10 @@ from opencomputer.wire.frames import Frame
 _PROBE_BYTES = 64
 
 
+class OutputLost(Exception):
+    """More was written while the link was down than the server keeps, so that some of it is gone."""
+
+
 class DeliveredOutput:
     """The end of one stream as it was delivered, and how long the stream was."""
 
@@ -29,7 +33,17 @@ class DeliveredOutput:
             del self._tail[: -self._kept_bytes]
 
     def already_in(self, replay: bytes) -> int:
-        """How many leading bytes of a replay of this stream were delivered before."""
+        """How many leading bytes of a replay of this stream were delivered before.
+
+        Raises OutputLost when the replay must begin later than what was delivered ended: the server keeps so
+        much that a short replay without anything known in it was only preceded by output of another stream.
+        """
+        known = self._known_in(replay)
+        if self._total and not known and len(replay) >= self._kept_bytes // 2:
+            raise OutputLost("some output was lost while the link was down")
+        return known
+
+    def _known_in(self, replay: bytes) -> int:
         tail = bytes(self._tail)
         if len(replay) >= self._total and replay[self._total - len(tail) : self._total] == tail:
             return self._total
@@ -50,7 +64,10 @@ class ReplayFilter:
         self._of(frame.channel).add(frame.payload)
 
     def fresh(self, replay: Iterable[Frame]) -> Iterator[Frame]:
-        """What of a replay is new, in its order. The caller notes it as delivered when it hands it on."""
+        """What of a replay is new, in its order. The caller notes it as delivered when it hands it on.
+
+        Raises OutputLost when something between the two is missing.
+        """
         frames = list(replay)
         known = {channel: self._known(channel, frames) for channel in {frame.channel for frame in frames}}
         for frame in frames:

@@ -78,8 +78,10 @@ def test_the_second_interrupt_leaves_the_program_running(node: FakeNode, inside:
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == b"no\n"
     process.send_signal(signal.SIGINT)
-    assert finish(process)[0] == 255
+    code, _, err = finish(process)
+    assert code == 255
     (session,) = inside.sessions.values()
+    assert f"oc exec attach {SANDBOX} {session.session_id}".encode() in err
     assert session.exit_code is None
     assert session.killed_with == [2]
 
@@ -107,7 +109,9 @@ def test_a_lost_link_without_an_end_is_255(node: FakeNode, inside: FakeSandbox) 
     (session,) = inside.sessions.values()
     inside.sessions.clear()
     node.do(session.drop)
-    assert finish(process)[0] == 255
+    code, _, err = finish(process)
+    assert code == 255
+    assert b"ended before the session did" in err
     node.run(session.kill(9))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from opencomputer import ExecFailedError, ExecTimeoutError, NotFoundError, Sandbox, SandboxStoppedError
 from opencomputer.sdk.exec import poll_delay
+from opencomputer.wire.frames import Frame
 from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode, FakeSession, Rule
 from tests.support.fake_node.node import FakeSandbox
@@ -198,6 +199,23 @@ async def test_with_reconnect_a_lost_link_is_opened_again_without_repeating(
     assert await attached.done == 5
     assert b"".join(out) == b"first second "
     assert marks == ["|"]
+
+
+async def test_with_reconnect_output_that_was_lost_is_a_lost_link_and_no_gap(
+    node: FakeNode, sandbox: Sandbox, inside: FakeSandbox
+) -> None:
+    session = FakeSession("cafe0007")
+    inside.sessions["cafe0007"] = session
+    out: list[bytes] = []
+    attached = await sandbox.exec.attach("cafe0007", on_stdout=out.append, reconnect=True)
+    await eventually(lambda: session.followers)
+    node.do(session.say, 1, b"known")
+    await eventually(lambda: out)
+    node.do(session.drop)
+    session.ring[:] = [Frame(1, b"x" * (1 << 20))]
+    assert await attached.done == -1
+    assert attached.link_end == "some output was lost while the link was down"
+    assert out == [b"known"]
 
 
 async def test_closing_detaches_and_leaves_the_program_alone(sandbox: Sandbox, inside: FakeSandbox) -> None:

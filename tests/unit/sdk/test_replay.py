@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opencomputer.sdk.replay import DeliveredOutput, ReplayFilter
+from opencomputer.sdk.replay import DeliveredOutput, OutputLost, ReplayFilter
 from opencomputer.wire.frames import STDERR, STDOUT, Frame
 
 KEPT = 1024
@@ -44,9 +44,16 @@ def test_the_place_is_found_when_the_server_forgot_the_beginning() -> None:
     assert fresh(delivered, [Frame(STDOUT, written[300:])]) == [Frame(STDOUT, written[400:])]
 
 
-def test_a_replay_that_begins_after_the_delivered_part_is_all_new() -> None:
-    delivered = [Frame(STDOUT, b"a" * 10 + b"b" * 10)]
-    assert fresh(delivered, [Frame(STDOUT, b"x" * 100)]) == [Frame(STDOUT, b"x" * 100)]
+def test_a_short_replay_without_anything_known_is_all_new() -> None:
+    """Output of the other stream pushed the known part out of what the server keeps."""
+    delivered = [Frame(STDOUT, b"a" * 10), Frame(STDERR, b"e" * 900 + b"f")]
+    replay = [Frame(STDERR, b"e" * 100 + b"f"), Frame(STDOUT, b"new")]
+    assert fresh(delivered, replay) == [Frame(STDOUT, b"new")]
+
+
+def test_a_long_replay_without_anything_known_means_that_output_is_lost() -> None:
+    with pytest.raises(OutputLost):
+        fresh([Frame(STDOUT, b"a" * 10)], [Frame(STDOUT, b"x" * KEPT)])
 
 
 @given(
