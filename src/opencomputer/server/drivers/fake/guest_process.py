@@ -53,6 +53,8 @@ def _spawn(python: Path, inside: Path, token: str, folder: Path) -> subprocess.P
     # The guest ends at the end of its input. It gets the other end of the pipe too, so that this never
     # comes, not even when we die: machines outlive the server.
     stdin, never_closed = os.pipe()
+    home = folder / "home"
+    home.mkdir()
     try:
         with (folder / "log").open("ab") as log:
             child = subprocess.Popen(
@@ -62,7 +64,7 @@ def _spawn(python: Path, inside: Path, token: str, folder: Path) -> subprocess.P
                 stderr=log,
                 pass_fds=[never_closed],
                 start_new_session=True,
-                env={"OC_TOKEN": token, "PATH": os.defpath},
+                env={"OC_TOKEN": token, "OC_HOME": str(home), "PATH": os.defpath},
             )
     finally:
         os.close(stdin)

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all
+
+
+@pytest.fixture(scope="module")
+async def folder(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> NodeFolder:
+    return NodeFolder(tmp_path_factory.mktemp("node"))
+
+
+@pytest.fixture(scope="module")
+async def api(folder: NodeFolder) -> AsyncGenerator[Api]:
+    """A node, as its first organisation sees it. What a test leaves running is killed at the end."""
+    async with folder.running() as url, api_of(url, FIRST_KEY) as made:
+        yield made
+        await kill_all(made)
+
+
+@pytest.fixture(scope="module")
+async def other(folder: NodeFolder, api: Api) -> AsyncGenerator[Api]:
+    """Another organisation on the same node."""
+    async with api_of(api.url, await folder.second_organisation()) as made:
+        yield made
+        await kill_all(made)
+
+
+@pytest.fixture(scope="module")
+async def sandbox(api: Api) -> str:
+    """A sandbox that all tests of a module share."""
+    return (await api.create())["sandboxID"]
