@@ -20,7 +20,7 @@ from opencomputer.server.contracts.network import Link
 from opencomputer.server.network.links import MachineLinks, NetworkConfig
 from opencomputer.server.network.resolver import ResolverConfig
 from tests.support.driver_harness import new_machine_id, why_no_gvisor
-from tests.support.host_state import host_state, node_state
+from tests.support.host_state import left_after_a_moment, node_state
 from tests.support.namespaces import Namespace, machine_namespace, neighbour
 from tests.support.sockets import (
     HOST,
@@ -82,7 +82,7 @@ async def a_node(tmp_path: Path, *, flows: int = 1000) -> AsyncGenerator[Machine
         for machine_id in network.links():
             await asyncio.to_thread(network.release, machine_id)
         await network.dismantle()
-        left = [*host_state(tag, tmp_path / "none"), *node_state(tag)]
+        left = await left_after_a_moment(tag, tmp_path / "none")
         assert not left, left
 
 

@@ -19,7 +19,7 @@ from opencomputer.server.drivers.gvisor.driver import GvisorDriver
 from opencomputer.server.host.runsc_build import RunscMissing, find_runsc
 from opencomputer.server.network.links import MachineLinks, NetworkConfig
 from opencomputer.server.templates.runtime import ensure_runtime
-from tests.support.host_state import host_state, node_state, processes_with
+from tests.support.host_state import host_state, left_after_a_moment, processes_with
 
 TEMPLATES_DIR = Path("/var/lib/opencomputer/templates")
 SMALL = Limits(memory_bytes=512 << 20, cpu_percent=200, disk_bytes=1 << 30)
@@ -179,5 +179,5 @@ async def gvisor_harness(folder: Path) -> AsyncGenerator[GvisorHarness]:
         yield harness
     finally:
         await harness.dismantle()
-        left = [*harness.leftovers(), *node_state(harness.node_tag)]
+        left = await left_after_a_moment(harness.node_tag, harness.data_dir)
         assert not left, left

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import subprocess
 from pathlib import Path
 
@@ -17,9 +19,20 @@ def host_state(node_tag: str, data_dir: Path) -> list[str]:
     found += [f"interface {path.name}" for path in Path("/sys/class/net").glob(f"oc{node_tag}*")]
     found += [f"slot {path.name}" for path in SLOTS_DIR.glob("*/*") if _is_machines(path, node_tag)]
     found += [f"process {pid}" for pid in processes_with(str(data_dir))]
-    found += [f"disk {path.parts[3]}" for path in _disks() if str(data_dir) in path.read_text()]
+    found += [f"disk {file}" for file in _files_of_disks() if str(data_dir) in file]
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     return found + [f"mount {line}" for line in mounts if str(data_dir) in line]
+
+
+async def left_after_a_moment(node_tag: str, data_dir: Path) -> list[str]:
+    """What is left of machines and node. The kernel takes namespaces apart after their last process."""
+    left: list[str] = []
+    for _ in range(100):
+        left = [*host_state(node_tag, data_dir), *node_state(node_tag)]
+        if not left:
+            break
+        await asyncio.sleep(0.02)
+    return left
 
 
 def processes_with(word: str) -> list[int]:
@@ -52,8 +65,13 @@ def _group_parents(node_tag: str) -> list[Path]:
     return [path for tree in trees if (path := tree / f"opencomputer-{node_tag}").is_dir()]
 
 
-def _disks() -> list[Path]:
-    return list(Path("/sys/block").glob("loop*/loop/backing_file"))
+def _files_of_disks() -> list[str]:
+    """The files behind all loop devices; a device may vanish while we look."""
+    found: list[str] = []
+    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_text().strip())
+    return found
 
 
 def _is_machines(slot: Path, node_tag: str) -> bool:

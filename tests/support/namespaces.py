@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import threading
@@ -86,7 +87,19 @@ def neighbour(interface: str, addresses: Sequence[str]) -> Generator[Namespace]:
         unshare(Unshare.NETWORK)
         return subprocess.Popen(["sleep", "600"])
 
-    namespace = Namespace(call_in_thread(separate))
+    with _only_one_at_a_time():
+        yield from _connected(Namespace(call_in_thread(separate)), interface, addresses)
+
+
+@contextmanager
+def _only_one_at_a_time() -> Generator[None]:
+    """The addresses are always the same, so tests that run side by side take turns."""
+    with open("/run/opencomputer-test-neighbour.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _connected(namespace: Namespace, interface: str, addresses: Sequence[str]) -> Generator[Namespace]:
     try:
         with Netlink() as host:
             host.add_pair(interface, "eth0", peer_namespace=namespace.descriptor, mtu=_MTU)
