@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from opencomputer.server.domain.errors import NotSupported, SnapshotRefused
 from opencomputer.server.drivers.gvisor.driver import GvisorDriver
 from tests.support.driver_harness import SMALL, GvisorHarness
+from tests.support.guest_probe import answers, wait_until_it_answers
 from tests.support.machine_shell import open_machine, output, shell
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
@@ -205,6 +207,27 @@ async def test_an_image_has_the_files_and_processes_of_its_instant(harness: Gvis
         await output(copy, "echo mine > /root/kept; touch /etc/debian_version")
     async with open_machine(harness, harness.spec(memory_image=image)) as other:
         assert await output(other, "cat /root/kept") == "kept"
+
+
+async def test_a_saving_that_is_cancelled_leaves_the_machine_running_and_no_image(
+    harness: GvisorHarness,
+) -> None:
+    """At whatever moment: while it is paused, while memory is written, while files are copied."""
+    machine = await harness.driver.start(harness.spec())
+    await wait_until_it_answers(machine.guest_address)
+    for delay in (0.0, 0.01, 0.03, 0.06, 0.1):
+        saving = asyncio.ensure_future(machine.save_memory(harness.folder / "image"))
+        await asyncio.sleep(delay)
+        saving.cancel()
+        (outcome,) = await asyncio.gather(saving, return_exceptions=True)
+        left = [path.name for path in harness.folder.glob("*image*")]
+        if isinstance(outcome, asyncio.CancelledError):
+            assert left == []
+        else:  # it was faster
+            assert left == ["image"]
+            shutil.rmtree(harness.folder / "image")
+        assert await answers(machine.guest_address, within_seconds=2)
+    await machine.save_memory(harness.folder / "image")
 
 
 async def test_a_restored_machine_has_the_limits_it_was_started_with(harness: GvisorHarness) -> None:

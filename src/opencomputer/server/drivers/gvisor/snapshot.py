@@ -80,19 +80,23 @@ async def _save_once(node: Node, machine_id: MachineId, draft: Path) -> Failure 
     The memory comes first: saving it also writes back what the machine's kernel had not written yet.
     """
     folder = node.folder(machine_id)
-    failure = await _command(node.runsc.pause(machine_id, folder), _SHORT_DEADLINE_SECONDS)
+    try:
+        failure = await _command(node.runsc.pause(machine_id, folder), _SHORT_DEADLINE_SECONDS)
+        return failure or await _write(node, machine_id, draft)
+    finally:
+        # Also when pausing seems to have failed or the caller gave up: nobody else would.
+        await finish(_command(node.runsc.resume(machine_id, folder), _SHORT_DEADLINE_SECONDS))
+
+
+async def _write(node: Node, machine_id: MachineId, draft: Path) -> Failure | None:
+    memory = draft / MEMORY_FOLDER
+    await asyncio.to_thread(_empty, memory)
+    argv = node.runsc.checkpoint(machine_id, node.folder(machine_id), memory)
+    failure = await _command(argv, _WRITE_DEADLINE_SECONDS)
     if failure is not None:
         return failure
-    try:
-        memory = draft / MEMORY_FOLDER
-        await asyncio.to_thread(_empty, memory)
-        failure = await _command(node.runsc.checkpoint(machine_id, folder, memory), _WRITE_DEADLINE_SECONDS)
-        if failure is None:
-            await asyncio.to_thread(_empty, draft / _UPPER)
-            failure = await _copy_layer(node, machine_id, draft / _UPPER)
-    finally:
-        await finish(_command(node.runsc.resume(machine_id, folder), _SHORT_DEADLINE_SECONDS))
-    return failure
+    await asyncio.to_thread(_empty, draft / _UPPER)
+    return await _copy_layer(node, machine_id, draft / _UPPER)
 
 
 async def _command(argv: list[str], deadline_seconds: float) -> Failure | None:
