@@ -18,8 +18,9 @@ _PIECES_PER_TURN = 4
 class Attachment(Stream):
     """Follows a session's output at its reader's own pace.
 
-    `cursor` is the offset of the next byte to send. `unread` are the pieces sent and not yet acknowledged,
-    as (end offset, weight); their weights together stay within the window.
+    `cursor` is the offset of the next byte to send, `read` the one its reader has come to. `unread` are the
+    pieces sent and not yet acknowledged, as (end offset, weight); their weights together stay within the
+    window.
     """
 
     def __init__(self, session: Session, id: str, *, counted: bool, window: int) -> None:
@@ -27,6 +28,7 @@ class Attachment(Stream):
         self.id = id
         self.counted = counted
         self.cursor = 0
+        self.read = 0
         self.input_received = 0
         self._input_consumed = 0
         self._window = window
@@ -85,6 +87,7 @@ class Attachment(Stream):
     def on_credit(self, total: int) -> None:
         while self._unread and self._unread[0][0] <= total:
             self._unread_weight -= self._unread.popleft()[1]
+        self.read = max(self.read, total)
         self.session.read_up_to(total)
         self.wake()
 

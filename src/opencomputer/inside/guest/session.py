@@ -9,6 +9,7 @@ from collections import deque
 
 from . import protocol
 from .loop import Loop, Timer
+from .pacing import Pace
 from .protocol import JsonObject
 from .scrollback import Scrollback
 from .spawning import Program, Spawner, StartError, resize_terminal
@@ -116,6 +117,7 @@ class Session:
         self._signal_requests: deque[str] = deque(maxlen=32)
         self._input: Input | None = None
         self._outputs: Outputs | None = None
+        self._pace = Pace(around.loop, request.scrollback, self._hold_outputs, self._release_outputs)
         self._terminal: int | None = None
         self.attachments: dict[str, Attachment] = {}
         self._read_up_to = 0
@@ -179,6 +181,7 @@ class Session:
         if self.attachments.get(attachment.id) is not attachment:
             return
         del self.attachments[attachment.id]
+        self._update_pace()
         if self.exit is not None or self._request.linger is None or not attachment.counted:
             return
         if not any(each.counted for each in self.attachments.values()):
@@ -186,6 +189,7 @@ class Session:
 
     def read_up_to(self, offset: int) -> None:
         self._read_up_to = max(self._read_up_to, offset)
+        self._update_pace()
 
     @property
     def first_unread(self) -> int:
@@ -240,6 +244,7 @@ class Session:
         self.scrollback.append(channel, data)
         self._last_output_at = time.monotonic()
         self._wake_attachments()
+        self._update_pace()
 
     def _on_outputs_end(self) -> None:
         self._terminal = None
@@ -261,7 +266,8 @@ class Session:
         if self.exit is not None:
             return
         now = time.monotonic()
-        quiet_at = max(self._ended_at, self._last_output_at) + QUIET_SECONDS
+        last = now if self._pace.holding else self._last_output_at
+        quiet_at = max(self._ended_at, last) + QUIET_SECONDS
         finish_at = min(quiet_at, self._ended_at + DRAIN_SECONDS)
         if now >= finish_at:
             self._finish_with_status()
@@ -290,6 +296,7 @@ class Session:
         if self._input is not None:
             self._input.close()
         self._wake_attachments()
+        self._update_pace()
         self._around.loop.call_later(RETENTION_SECONDS, self._retire)
 
     def _retire(self) -> None:
@@ -298,6 +305,20 @@ class Session:
             self.detach(attachment)
             attachment.release("retired")
         self._on_retired(self)
+
+    def _update_pace(self) -> None:
+        """Those who are not counted take what they get: nobody waits for them. At the end nobody waits."""
+        waited_for = [each.read for each in self.attachments.values() if each.counted]
+        fastest = max(waited_for) if waited_for and self.exit is None else None
+        self._pace.update(self.scrollback.end, fastest)
+
+    def _hold_outputs(self) -> None:
+        if self._outputs is not None:
+            self._outputs.hold()
+
+    def _release_outputs(self) -> None:
+        if self._outputs is not None:
+            self._outputs.release()
 
     def _wake_attachments(self) -> None:
         for attachment in self.attachments.values():

@@ -15,7 +15,7 @@ _READ_SIZE = 64 * 1024
 
 
 class Outputs:
-    """Reads every output as soon as there is something, for ever: a process must never wait for a reader."""
+    """Reads every output as soon as there is something, except for the moments in which it is held."""
 
     def __init__(
         self,
@@ -28,13 +28,22 @@ class Outputs:
         self._on_data = on_data
         self._on_end = on_end
         self._open = dict(descriptors)
-        for channel, descriptor in descriptors.items():
-            loop.watch(descriptor, READ, self._reader(channel, descriptor))
+        self._readers = {channel: self._reader(channel, each) for channel, each in descriptors.items()}
+        self.release()
 
     @property
     def ended(self) -> bool:
         """Whether every process has closed every output, and all of it was read."""
         return not self._open
+
+    def hold(self) -> None:
+        """Leave in the pipes what comes; a process that writes more than they take waits."""
+        for descriptor in self._open.values():
+            self._loop.unwatch(descriptor)
+
+    def release(self) -> None:
+        for channel, descriptor in self._open.items():
+            self._loop.watch(descriptor, READ, self._readers[channel])
 
     def close(self) -> None:
         for channel in list(self._open):

@@ -107,6 +107,18 @@ async def start_streams_output_and_gives_the_exit_code(sandbox):
 
 
 @covers("A21")
+async def a_burst_of_output_arrives_whole(sandbox):
+    size = 0
+
+    def count(data):
+        nonlocal size
+        size += len(data)
+
+    session = await sandbox.exec.start("head", args=["-c", "50000000", "/dev/zero"], on_stdout=count)
+    assert (await session.done, size) == (0, 50_000_000)
+
+
+@covers("A21")
 async def start_without_arguments_takes_a_shell_line(sandbox):
     output = Output()
     session = await sandbox.exec.start("echo one && echo two", on_stdout=output.add_stdout)

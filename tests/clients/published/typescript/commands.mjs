@@ -65,6 +65,15 @@ check("a megabyte arrives as it was sent, compressible or not", ["B15"], async (
   assert.deepEqual(stdout.bytes, Buffer.from(await sandbox.files.readBytes("/tmp/mixed")));
 });
 
+check("a burst of output arrives whole", ["B15"], async (sandbox) => {
+  let size = 0;
+  const session = await sandbox.exec.start("head", {
+    args: ["-c", "50000000", "/dev/zero"],
+    onStdout: (data) => (size += data.length),
+  });
+  assert.deepEqual([await session.done, size], [0, 50_000_000]);
+});
+
 check("stdin reaches the process exactly", ["B15"], async (sandbox) => {
   const stdout = new Output();
   const session = await sandbox.exec.start("head", { args: ["-c", "300005"], onStdout: stdout.add });

@@ -182,6 +182,36 @@ async def test_a_slow_reader_stops_neither_the_process_nor_other_readers(machine
     assert sum(len(piece.data) for piece in pieces) < 20_000_004
 
 
+async def test_a_counted_reader_that_reads_on_loses_nothing(machine: LinkedMachine) -> None:
+    """However fast the process is; what is left in the pipe at its end comes, too."""
+    spec = with_stdin(shell("read x; head -c 30000000 /dev/zero; echo end >&2"))
+    await machine.processes.spawn(spec)
+    async with machine.processes.attach(spec.id, counted=True) as attachment:
+        await attachment.write(b"go\n")
+        read = 0
+        async for item in attachment:
+            if isinstance(item, Output):
+                assert item.offset == read
+                read += len(item.data)
+                await asyncio.sleep(0.0005)
+            else:
+                assert item == ExitStatus(0)
+    assert read == 30_000_004
+
+
+async def test_a_counted_reader_that_does_not_read_is_waited_for_only_so_long(machine: LinkedMachine) -> None:
+    """The process goes on, and others read what it writes."""
+    spec = with_stdin(shell("read x; head -c 5000000 /dev/zero; echo end"))
+    await machine.processes.spawn(spec)
+    async with (
+        machine.processes.attach(spec.id, counted=True) as stuck,
+        machine.processes.attach(spec.id) as other,
+    ):
+        await stuck.write(b"go\n")
+        finished = await asyncio.wait_for(finish(other), 30)
+        assert finished.exit == ExitStatus(0)
+
+
 async def test_a_later_reader_gets_the_replay_and_then_what_comes(machine: LinkedMachine) -> None:
     spec = with_stdin(shell("echo before; read x; echo after"))
     await machine.processes.spawn(spec)
