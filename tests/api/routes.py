@@ -1,0 +1,169 @@
+"""The contract's routes as data: what this server offers, and what it says it does not."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.support.node import Api
+
+# sandbox-wire.md sections 5 to 10 and 2.6: reachable with and without `/api`.
+DATA_PLANE = [
+    ("POST", "/sandboxes/{id}/timeout"),
+    ("POST", "/sandboxes/{id}/exec/run"),
+    ("POST", "/sandboxes/{id}/exec/run-async"),
+    ("POST", "/sandboxes/{id}/commands"),
+    ("GET", "/sandboxes/{id}/exec/{sid}/result"),
+    ("POST", "/sandboxes/{id}/exec"),
+    ("GET", "/sandboxes/{id}/exec"),
+    ("POST", "/sandboxes/{id}/exec/{sid}/kill"),
+    ("POST", "/sandboxes/{id}/pty"),
+    ("POST", "/sandboxes/{id}/pty/{sid}/resize"),
+    ("DELETE", "/sandboxes/{id}/pty/{sid}"),
+    ("POST", "/sandboxes/{id}/agent"),
+    ("GET", "/sandboxes/{id}/agent"),
+    ("POST", "/sandboxes/{id}/agent/{sid}/kill"),
+    ("POST", "/sandboxes/{id}/agent/{sid}/prompt"),
+    ("POST", "/sandboxes/{id}/agent/{sid}/interrupt"),
+    ("GET", "/sandboxes/{id}/files?path=x"),
+    ("PUT", "/sandboxes/{id}/files?path=x"),
+    ("DELETE", "/sandboxes/{id}/files?path=x"),
+    ("GET", "/sandboxes/{id}/files/list"),
+    ("POST", "/sandboxes/{id}/files/mkdir?path=x"),
+]
+
+SOCKETS = ["/sandboxes/{id}/exec/{sid}", "/sandboxes/{id}/agent/{sid}", "/sandboxes/{id}/pty/{sid}"]
+
+# Below `/api`; a token of the sandbox opens these two as well.
+OWN_SANDBOX = [("GET", "/sandboxes/{id}"), ("POST", "/sandboxes/{id}/token/refresh")]
+
+# Below `/api`, for keys only.
+CONTROL_OF_ONE = [("DELETE", "/sandboxes/{id}")]
+CONTROL = [
+    ("POST", "/sandboxes"),
+    ("GET", "/sandboxes"),
+    ("GET", "/whoami"),
+    ("GET", "/api-keys"),
+    ("POST", "/api-keys"),
+    ("DELETE", "/api-keys/{kid}"),
+    ("GET", "/templates"),
+    ("GET", "/templates/base"),
+    ("POST", "/templates"),
+    ("DELETE", "/templates/base"),
+]
+
+OF_ONE_SANDBOX = [*DATA_PLANE, *OWN_SANDBOX, *CONTROL_OF_ONE]
+OFFERED = [*OF_ONE_SANDBOX, *CONTROL]
+
+# Bodies that are valid, for routes that want one.
+BODIES: dict[str, dict[str, Any]] = {
+    "/sandboxes/{id}/timeout": {"timeout": 5},
+    "/sandboxes/{id}/exec/run": {"cmd": "true"},
+    "/sandboxes/{id}/exec/run-async": {"cmd": "true"},
+    "/sandboxes/{id}/commands": {"cmd": "true"},
+    "/sandboxes/{id}/exec": {"cmd": "true"},
+    "/sandboxes/{id}/pty/{sid}/resize": {"cols": 80, "rows": 24},
+    "/sandboxes/{id}/agent/{sid}/prompt": {"text": "hello"},
+    "/api-keys": {"name": "another"},
+}
+
+# Everything else in sandbox-wire.md, sections 1.9 to 20.
+NOT_OFFERED = [
+    ("POST", "/sandboxes/{id}/hibernate"),
+    ("POST", "/sandboxes/{id}/wake"),
+    ("POST", "/sandboxes/{id}/reboot"),
+    ("POST", "/sandboxes/{id}/power-cycle"),
+    ("GET", "/sandboxes/{id}/allowed-hosts"),
+    ("POST", "/sandboxes/{id}/scale"),
+    ("PUT", "/sandboxes/{id}/autoscale"),
+    ("GET", "/sandboxes/{id}/autoscale"),
+    ("PUT", "/sandboxes/{id}/scaling-lock"),
+    ("GET", "/sandboxes/{id}/scaling-lock"),
+    ("PUT", "/sandboxes/{id}/limits"),
+    ("POST", "/sandboxes/{id}/migrate"),
+    ("GET", "/sandboxes/{id}/tags"),
+    ("PUT", "/sandboxes/{id}/tags"),
+    ("GET", "/tags"),
+    ("POST", "/sandboxes/{id}/files/download-url"),
+    ("POST", "/sandboxes/{id}/files/upload-url"),
+    ("GET", "/sandboxes/{id}/files/download"),
+    ("PUT", "/sandboxes/{id}/files/upload"),
+    ("POST", "/sandboxes/{id}/checkpoints"),
+    ("GET", "/sandboxes/{id}/checkpoints"),
+    ("POST", "/sandboxes/{id}/checkpoints/c1/restore"),
+    ("DELETE", "/sandboxes/{id}/checkpoints/c1"),
+    ("POST", "/sandboxes/from-checkpoint/c1"),
+    ("POST", "/sandboxes/checkpoints/c1/patches"),
+    ("GET", "/sandboxes/checkpoints/c1/patches"),
+    ("DELETE", "/sandboxes/checkpoints/c1/patches/p1"),
+    ("POST", "/sandboxes/checkpoints/c1/publish"),
+    ("POST", "/sandboxes/checkpoints/c1/unpublish"),
+    ("POST", "/sandboxes/{id}/preview"),
+    ("GET", "/sandboxes/{id}/preview"),
+    ("DELETE", "/sandboxes/{id}/preview/8080"),
+    ("POST", "/sandboxes/{id}/preview/rotate"),
+    ("POST", "/snapshots"),
+    ("GET", "/snapshots"),
+    ("GET", "/snapshots/name"),
+    ("DELETE", "/snapshots/name"),
+    ("GET", "/images"),
+    ("POST", "/secret-stores"),
+    ("GET", "/secret-stores"),
+    ("GET", "/secret-stores/s1"),
+    ("PUT", "/secret-stores/s1"),
+    ("DELETE", "/secret-stores/s1"),
+    ("PUT", "/secret-stores/s1/secrets/NAME"),
+    ("DELETE", "/secret-stores/s1/secrets/NAME"),
+    ("GET", "/secret-stores/s1/secrets"),
+    ("POST", "/sandboxes/{id}/mounts"),
+    ("GET", "/sandboxes/{id}/mounts"),
+    ("DELETE", "/sandboxes/{id}/mounts"),
+    ("POST", "/webhooks"),
+    ("GET", "/webhooks"),
+    ("GET", "/webhooks/w1"),
+    ("GET", "/webhooks/w1/secret"),
+    ("PATCH", "/webhooks/w1"),
+    ("DELETE", "/webhooks/w1"),
+    ("POST", "/webhooks/w1/test"),
+    ("GET", "/webhooks/w1/deliveries"),
+    ("GET", "/webhooks/w1/deliveries/d1"),
+    ("POST", "/webhooks/w1/deliveries/d1/redeliver"),
+    ("GET", "/usage"),
+    ("GET", "/sandboxes/{id}/usage"),
+    ("GET", "/sandboxes/{id}/logs"),
+    ("GET", "/capacity"),
+    ("GET", "/capacity/calendar"),
+    ("POST", "/capacity/reservations"),
+    ("POST", "/auth/token"),
+    ("GET", "/workers"),
+    ("GET", "/sessions"),
+]
+
+
+def filled(path: str, sandbox: str, session: str = "00000000") -> str:
+    return (
+        path.replace("{id}", sandbox)
+        .replace("{sid}", session)
+        .replace("{kid}", "00000000-0000-0000-0000-000000000000")
+    )
+
+
+def body_of(path: str) -> dict[str, Any]:
+    """Keyword arguments for a request to this route."""
+    if "files?path" in path:
+        return {"content": b"x"} if path.startswith("/sandboxes") else {}
+    return {"json": BODIES[path]} if path in BODIES else {}
+
+
+async def known_routes(api: Api) -> set[tuple[str, str]]:
+    """What the server itself says it has, with our names for the parameters, `/api` taken off."""
+    schema = (await api.client.get("/api/openapi.json")).json()
+    names = {"sandbox_id": "{id}", "session_id": "{sid}", "exec_id": "{sid}", "key_id": "{kid}"}
+    return {
+        (
+            method.upper(),
+            re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], found[0]), path.removeprefix("/api")),
+        )
+        for path, operations in schema["paths"].items()
+        for method in operations
+    }
