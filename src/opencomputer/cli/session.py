@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-REQUEST_SECONDS = 60.0
-
 
 @dataclass(frozen=True)
 class Session:

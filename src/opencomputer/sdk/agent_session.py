@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -192,7 +193,9 @@ class AgentSession:
         """Detach, once what was queued is sent. The agent goes on; may be called again."""
         self._closing = True
         if not self._exit.done():
-            await asyncio.wait([asyncio.ensure_future(self._outgoing.join())], timeout=_LAST_WORDS_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                    await self._outgoing.join()
         self._writer.cancel()
         inside_callback = asyncio.current_task() is self._reader
         if not inside_callback:

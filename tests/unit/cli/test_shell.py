@@ -39,6 +39,9 @@ def test_control_characters_go_to_the_remote_program(node: FakeNode, inside: Fak
         console.type(b"trap 'echo caught $((6*7))' INT; echo armed $((6*7))\r")
         console.read_until(b"armed 42")
         console.type(b"\x03")
+        console.read_until(b"^C")
+        # This shell runs a trap after the next line.
+        console.type(b"\r")
         console.read_until(b"caught 42")
         console.type(b"\x04")
         assert console.wait() == 0

@@ -12,11 +12,6 @@ from tests.support.fake_node.node import FakeSandbox
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def node() -> Iterator[FakeNode]:
     with FakeNode() as node:
         yield node

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from opencomputer.sdk.answers import JsonObject
 
 _ID = typer.Argument(..., metavar="SANDBOX", help="The sandbox's id.", show_default=False)
+_CREATE_SECONDS = 120.0
 _HEADERS = ("ID", "TEMPLATE", "STATUS", "CPU", "MEM", "AGE")
 
 
@@ -30,7 +31,7 @@ def create(
 ) -> None:
     """Create a sandbox."""
     from opencomputer.sdk.answers import json_object
-    from opencomputer.sdk.control_plane import post_once
+    from opencomputer.sdk.control_plane import post_once, with_timeout
 
     session = session_of(context)
     options: dict[str, object] = {
@@ -41,7 +42,9 @@ def create(
         "metadata": text.assignments(metadata, "--metadata"),
     }
     body = {"templateID": template, "timeout": timeout} | {k: v for k, v in options.items() if v}
-    answer = json_object(session.run(lambda plane: plane.json(post_once("/sandboxes", body))))
+    # A server without room lets a create wait for some.
+    call = with_timeout(post_once("/sandboxes", body), _CREATE_SECONDS)
+    answer = json_object(session.run(lambda plane: plane.json(call)))
     session.output.success(answer, f"{answer.get('sandboxID')} {answer.get('status')}")
 
 
