@@ -217,6 +217,21 @@ async def test_a_frozen_machine_can_be_saved_and_is_frozen_afterwards(harness: D
     assert not await answers(machine.guest_address, within_seconds=0.3)
 
 
+async def test_a_machine_stopped_while_it_is_saved_is_lost_and_leaves_nothing(harness: DriverHarness) -> None:
+    machine = await started(harness)
+    for delay in (0.0, 0.02, 0.05):
+        machine = await started(harness)
+        saving = asyncio.ensure_future(machine.save_memory(harness.folder / f"image-{delay}"))
+        await asyncio.sleep(delay)
+        await machine.stop()
+        (outcome,) = await asyncio.gather(saving, return_exceptions=True)
+        assert outcome is None or isinstance(outcome, MachineLost), outcome
+        await harness.driver.discard(machine.record.machine_id)
+    await harness.remove_all()
+    assert harness.leftovers() == []
+    assert not list(harness.folder.glob(".image*"))
+
+
 async def test_an_image_never_replaces_what_is_there(harness: DriverHarness) -> None:
     machine = await started(harness)
     (harness.folder / "image").mkdir()

@@ -12,11 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.driver_harness import GvisorHarness
-from tests.support.guest_probe import wait_until_it_answers
 
 from opencomputer.server.contracts.driver import DriverRecord
 from opencomputer.server.domain.errors import OpenComputerError, StartFailed
+from opencomputer.server.drivers.gvisor.config import MachineFolder
+from opencomputer.server.host.subprocesses import run_async
+from tests.support.driver_harness import GvisorHarness
+from tests.support.guest_probe import answers, wait_until_it_answers
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
@@ -205,6 +207,27 @@ async def test_machines_survive_the_server_being_killed(harness: GvisorHarness) 
     assert machine is not None
     await machine.thaw()
     await wait_until_it_answers(machine.guest_address, deadline_seconds=5)
+
+
+async def test_a_machine_that_was_paused_for_an_image_goes_on_when_it_is_adopted(
+    harness: GvisorHarness,
+) -> None:
+    """The server was killed between pausing and resuming it."""
+    machine = await harness.driver.start(harness.spec())
+    await wait_until_it_answers(machine.guest_address)
+    folder = MachineFolder(harness.data_dir / "machines" / machine.record.machine_id)
+    folder.saving.touch()
+    done = await run_async(
+        [str(harness.runsc), f"--root={folder.state}", "pause", machine.record.machine_id],
+        deadline_seconds=20,
+    )
+    assert done.exit_code == 0
+    assert not await answers(machine.guest_address, within_seconds=0.5)
+    await harness.restart()
+    adopted = await harness.driver.adopt(machine.record)
+    assert adopted is not None
+    assert await answers(adopted.guest_address, within_seconds=5)
+    assert not folder.saving.exists()
 
 
 async def test_machines_hold_none_of_the_servers_descriptors(harness: GvisorHarness) -> None:

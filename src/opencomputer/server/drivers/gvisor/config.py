@@ -88,6 +88,11 @@ class MachineFolder:
         return self.path / "birth.json"
 
     @property
+    def saving(self) -> Path:
+        """Exists while the machine may be paused for a memory image."""
+        return self.path / "saving"
+
+    @property
     def pid_file(self) -> Path:
         return self.path / "pid"
 

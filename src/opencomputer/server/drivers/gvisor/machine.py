@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Usage
-from opencomputer.server.domain.errors import Conflict, MachineLost, NotSupported
+from opencomputer.server.domain.errors import Conflict, MachineLost, NotSupported, SnapshotRefused
 from opencomputer.server.drivers.gvisor.console import Console
 from opencomputer.server.drivers.gvisor.node import Node, group_limits
 from opencomputer.server.drivers.gvisor.record import MachineState, to_record
@@ -63,6 +63,9 @@ class GvisorMachine:
             self._thaw()  # a frozen kernel cannot write itself down
             try:
                 await save_machine(self._node, self._id, folder)
+            except (SnapshotRefused, OSError):
+                self._check_alive()  # a machine that ended meanwhile explains everything else
+                raise
             finally:
                 if was_frozen and is_alive(self._state.kernel):
                     await self._freeze()

@@ -52,6 +52,15 @@ def unpack_writable_layer(image: Path, upper: Path) -> None:
         copy_files(source, upper)
 
 
+async def resume_if_saving(node: Node, machine_id: MachineId) -> None:
+    """Let a machine go on that an earlier server had paused when it was killed."""
+    folder = node.folder(machine_id)
+    if await asyncio.to_thread(folder.saving.exists):
+        await asyncio.to_thread(node.group(machine_id).thaw)
+        await _command(node.runsc.resume(machine_id, folder), _SHORT_DEADLINE_SECONDS)
+        await asyncio.to_thread(folder.saving.unlink, missing_ok=True)
+
+
 def read_birth(image: Path) -> Birth:
     """What was fixed about the machine of an image. Raises StartFailed when it is no image."""
     try:
@@ -80,12 +89,13 @@ async def _save_once(node: Node, machine_id: MachineId, draft: Path) -> Failure 
     The memory comes first: saving it also writes back what the machine's kernel had not written yet.
     """
     folder = node.folder(machine_id)
+    await asyncio.to_thread(folder.saving.touch)
     try:
         failure = await _command(node.runsc.pause(machine_id, folder), _SHORT_DEADLINE_SECONDS)
         return failure or await _write(node, machine_id, draft)
     finally:
         # Also when pausing seems to have failed or the caller gave up: nobody else would.
-        await finish(_command(node.runsc.resume(machine_id, folder), _SHORT_DEADLINE_SECONDS))
+        await finish(resume_if_saving(node, machine_id))
 
 
 async def _write(node: Node, machine_id: MachineId, draft: Path) -> Failure | None:
@@ -100,8 +110,13 @@ async def _write(node: Node, machine_id: MachineId, draft: Path) -> Failure | No
 
 
 async def _command(argv: list[str], deadline_seconds: float) -> Failure | None:
+    """Run runsc to its end, cancelled or not.
+
+    It notes on disk what it has done to the machine. Ended between the two, it would later refuse to resume
+    a machine of which it does not know that it is paused.
+    """
     try:
-        done = await run_async(argv, deadline_seconds=deadline_seconds)
+        done = await finish(run_async(argv, deadline_seconds=deadline_seconds))
     except CommandTimedOut as error:
         return Failure(FailureKind.OTHER, str(error))
     return None if done.exit_code == 0 else classify(done.output)
