@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
@@ -15,6 +16,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from opencomputer.server.main import create_organisation, node
 from opencomputer.server.settings import load_settings
 
+T = TypeVar("T")
 FIRST_KEY = "osb_" + "a1" * 32
 _TEMPLATE = {
     "name": "base",
@@ -138,6 +140,17 @@ async def kill_all(api: Api) -> None:
     while sandboxes := (await api.get("/sandboxes")).json():
         for sandbox in sandboxes:
             await api.delete(f"/sandboxes/{sandbox['sandboxID']}")
+
+
+async def until(ask: Callable[[], Awaitable[T]], what: str, *, seconds: float = 20) -> T:
+    """Ask until the answer is true, and return it."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not (answer := await ask()):  # noqa: ASYNC110 - it happens outside this event loop
+                await asyncio.sleep(0.01)
+            return answer
+    except TimeoutError:
+        raise AssertionError(f"{what} did not come true in {seconds:g} s") from None
 
 
 async def receive_all(socket: ClientConnection) -> list[bytes]:
