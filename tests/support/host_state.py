@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -22,6 +24,47 @@ def host_state(node_tag: str, data_dir: Path) -> list[str]:
     found += [f"disk {file}" for file in _files_of_disks() if str(data_dir) in file]
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     return found + [f"mount {line}" for line in mounts if str(data_dir) in line]
+
+
+def machines_on_host(node_tag: str, data_dir: Path) -> dict[str, set[str]]:
+    """Which machines of a node have a part of each kind on the host."""
+    folder = f"{data_dir}/machines/"
+    found = {
+        "folders": {path.name for path in (data_dir / "machines").glob("*")},
+        "processes": {_id_in(_command_line(pid), folder) for pid in processes_with(folder)},
+        "disks": {_id_in(file, folder) for file in _files_of_disks() if folder in file},
+        "links": _holders(node_tag),
+    }
+    for parent in _group_parents(node_tag):
+        found[f"groups in {parent.parent.name}"] = {path.name for path in parent.glob(f"m{_HEX_15}")}
+    return {kind: machines - {""} for kind, machines in found.items()}
+
+
+def _id_in(text: str, folder: str) -> str:
+    found = re.search(f"{re.escape(folder)}(m{_HEX_15})", text)
+    return found[1] if found else ""
+
+
+def _holders(node_tag: str) -> set[str]:
+    """Machines with a slot whose interface exists, and whatever holds an interface without a slot."""
+    owners: dict[str, str] = {}
+    for path in SLOTS_DIR.glob("*/[0-9]*"):
+        with contextlib.suppress(OSError):
+            slot = json.loads(path.read_text())
+            if slot["node_tag"] == node_tag and slot["holder"].startswith("m"):
+                owners[slot["interface"]] = slot["holder"]
+    interfaces = {path.name for path in Path("/sys/class/net").glob(f"oc{node_tag}*")}
+    orphans = {f"interface {name}" for name in interfaces - owners.keys()}
+    return {
+        holder if name in interfaces else f"slot of {holder}" for name, holder in owners.items()
+    } | orphans
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
 
 
 async def left_after_a_moment(node_tag: str, data_dir: Path) -> list[str]:

@@ -20,17 +20,18 @@ _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
 _PROGRAM = (
     "import sys; from pathlib import Path; from opencomputer.server.main import serve; "
-    "serve('127.0.0.1:0', Path(sys.argv[1]), Path(sys.argv[2]))"
+    "serve(sys.argv[3], Path(sys.argv[1]), Path(sys.argv[2]))"
 )
 
 
 @dataclass
 class ServerProcess:
-    """One node. `start` may be called again after `kill` or `stop`: the data folder stays."""
+    """One node. `start` may be called again after `kill` or `stop`: data folder and address stay."""
 
     data: Path
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     process: subprocess.Popen[bytes] | None = None
+    listen: str = "127.0.0.1:0"
 
     @property
     def _local_node(self) -> Path:
@@ -39,6 +40,10 @@ class ServerProcess:
     @property
     def log(self) -> str:
         return (self.data.parent / f"{self.data.name}.log").read_text()
+
+    @property
+    def node_tag(self) -> str:
+        return json.loads((self.data / "node.json").read_text())["tag"]
 
     @property
     def url(self) -> str:
@@ -61,7 +66,7 @@ class ServerProcess:
         }
         with open(self.data.parent / f"{self.data.name}.log", "ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(self.data), str(TEMPLATES)],
+                [sys.executable, "-c", _PROGRAM, str(self.data), str(TEMPLATES), self.listen],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -77,6 +82,7 @@ class ServerProcess:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the server ended with {self.process.returncode}:\n{self.log[-4000:]}")
             if self._local_node.exists() and self._is_ready():
+                self.listen = self.url.removeprefix("http://")
                 return
             time.sleep(0.05)
         raise RuntimeError(f"the server was not ready in time:\n{self.log[-4000:]}")

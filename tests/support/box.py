@@ -1,0 +1,123 @@
+"""A sandbox on a real node, driven over plain HTTP and raw WebSockets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from websockets.sync.client import ClientConnection, connect
+
+from opencomputer.wire import frames
+from tests.support.server import ServerProcess
+
+READ_SECONDS = 30.0
+
+
+@dataclass
+class Box:
+    """One sandbox, seen with the key or token of `client`."""
+
+    server: ServerProcess
+    client: httpx.Client
+    description: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return self.description["sandboxID"]
+
+    @property
+    def path(self) -> str:
+        return f"/sandboxes/{self.id}"
+
+    def run(self, script: str, **fields: Any) -> dict[str, Any]:
+        """What `sh -c` answers."""
+        body = {"cmd": "sh", "args": ["-c", script], **fields}
+        answer = self.client.post(f"{self.path}/exec/run", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def output(self, script: str, **fields: Any) -> str:
+        """Standard output of a command that must succeed, without white space around it."""
+        result = self.run(script, **fields)
+        assert result["exitCode"] == 0, result
+        return result["stdout"].strip()
+
+    def start(self, script: str, **fields: Any) -> str:
+        """The id of a session."""
+        body = {"cmd": "sh", "args": ["-c", script], **fields}
+        answer = self.client.post(f"{self.path}/exec", json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["sessionID"]
+
+    def session(self, session_id: str) -> dict[str, Any]:
+        listed = self.client.get(f"{self.path}/exec").json()
+        return next(each for each in listed if each["sessionID"] == session_id)
+
+    def read(self, path: str) -> httpx.Response:
+        return self.client.get(f"{self.path}/files", params={"path": path})
+
+    def write(self, path: str, content: bytes | Iterator[bytes]) -> httpx.Response:
+        return self.client.put(f"{self.path}/files", params={"path": path}, content=content)
+
+    def kill(self) -> None:
+        assert self.client.delete(self.path).status_code == 204
+
+    @contextmanager
+    def attached(self, session_id: str, kind: str = "exec") -> Generator[Follower]:
+        address = self.server.url.replace("http://", "ws://")
+        url = f"{address}/api{self.path}/{kind}/{session_id}"
+        headers = {"X-API-Key": self.server.api_key}
+        with connect(url, additional_headers=headers, max_size=1 << 20, proxy=None) as socket:
+            yield Follower(socket)
+
+
+class Follower:
+    """Reads the frames of one attached session. What came is kept by channel."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self.got: dict[int, bytes] = dict.fromkeys(range(5), b"")
+        self.order: list[int] = []
+
+    def read(self, *, until: int | None = None, holding: bytes = b"", times: int = 1) -> None:
+        """Read until a frame of a channel, or until standard output holds something so many times."""
+        deadline = time.monotonic() + READ_SECONDS
+        while True:
+            if holding and self.got[frames.STDOUT].count(holding) >= times:
+                return
+            message = self.socket.recv(deadline - time.monotonic())
+            frame = frames.decode(message) if isinstance(message, bytes) else None
+            if frame is None:
+                continue
+            self.got[frame.channel] += frame.payload
+            self.order.append(frame.channel)
+            if frame.channel == until:
+                return
+
+    def lines(self, channel: int = frames.STDOUT) -> list[bytes]:
+        """Complete lines."""
+        return self.got[channel].split(b"\n")[:-1]
+
+    def send(self, data: bytes) -> None:
+        self.socket.send(frames.encode(frames.STDIN, data))
+
+
+@contextmanager
+def new_box(server: ServerProcess, **fields: Any) -> Generator[Box]:
+    """A sandbox that is killed afterwards. Outlives a restart of its node."""
+    with server.client() as client:
+        box = create_box(server, client, **fields)
+        try:
+            yield box
+        finally:
+            client.delete(box.path)
+
+
+def create_box(server: ServerProcess, client: httpx.Client, **fields: Any) -> Box:
+    answer = client.post("/sandboxes", json=fields)
+    assert answer.status_code == 201, answer.text
+    return Box(server, client, answer.json())
