@@ -26,12 +26,17 @@ class _Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Raises AddressInUse, with what to do about it."""
+    """Raises AddressInUse. The protocol is named so that event loops know to send small answers at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(_BACKLOG)
     except OSError as error:
+        bound.close()
         raise AddressInUse(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return bound
 
 
 @asynccontextmanager
