@@ -24,7 +24,8 @@ _AUTOCLEAR = 4
 _DIRECT_IO = 16
 _CONFIG_LAYOUT = "=II 5Q 4I 64s 64s 32s 2Q 8Q"
 """struct loop_config: file, block size, then struct loop_info64 (of which only the flags matter here)."""
-_SMALLEST_BYTES = 32 << 20
+SMALLEST_BYTES = 32 << 20
+"""Requests for less get this much: a file system needs some room for itself."""
 _FORMAT_DEADLINE_SECONDS = 30.0
 _ATTEMPTS = 50
 
@@ -40,7 +41,7 @@ def create_disk(file: Path, size_bytes: int) -> None:
     small files fit; their tables are only written when they are used.
     """
     with file.open("xb") as sparse:
-        sparse.truncate(max(size_bytes, _SMALLEST_BYTES))
+        sparse.truncate(max(size_bytes, SMALLEST_BYTES))
     argv = [
         "mkfs.ext4", "-q", "-F",
         "-O", "^has_journal,^resize_inode",
@@ -56,6 +57,23 @@ def create_disk(file: Path, size_bytes: int) -> None:
         raise DiskUnavailable(f"mkfs.ext4 cannot be run: {error}") from error
     if done.exit_code != 0:
         raise DiskUnavailable(done.output.strip())
+
+
+def copy_disk(source: Path, target: Path) -> None:
+    """Copy a disk with its holes. For one that was just created this is much quicker than creating another.
+
+    Nothing is written through to the device of the host, as creating does.
+    """
+    with source.open("rb") as origin, target.open("xb") as copy:
+        size = os.fstat(origin.fileno()).st_size
+        copy.truncate(size)
+        start = _next_data(origin.fileno(), 0)
+        while start is not None:
+            end = os.lseek(origin.fileno(), start, os.SEEK_HOLE)
+            os.lseek(copy.fileno(), start, os.SEEK_SET)
+            while start < end:
+                start += os.sendfile(copy.fileno(), origin.fileno(), start, end - start)
+            start = _next_data(origin.fileno(), end)
 
 
 def mount_disk(file: Path, device_node: Path, target: Path) -> None:
@@ -88,6 +106,15 @@ def wait_until_released(file: Path, *, deadline_seconds: float) -> bool:
             return False
         time.sleep(0.002)
     return True
+
+
+def _next_data(file: int, offset: int) -> int | None:
+    try:
+        return os.lseek(file, offset, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # there is only a hole after here
+            return None
+        raise
 
 
 def _attach(backing: int, device_node: Path) -> int:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from opencomputer.server.drivers.gvisor.config import MachineFolder
 from opencomputer.server.host.kernel import Unshare, unshare
 from opencomputer.server.host.loop_disks import (
+    SMALLEST_BYTES,
     DiskUnavailable,
+    copy_disk,
     create_disk,
     mount_again,
     mount_disk,
@@ -37,12 +40,17 @@ class Disks:
     an ordinary folder of the host, and nothing but the host's own space bounds it.
     """
 
-    def __init__(self, *, limited: bool) -> None:
-        self.limited = limited
+    def __init__(self, blanks: Path | None) -> None:
+        """`blanks` is a folder for empty disks, of which machines get copies; None means: not limited."""
+        self._blanks = blanks
+
+    @property
+    def limited(self) -> bool:
+        return self._blanks is not None
 
     def create(self, folder: MachineFolder, size_bytes: int) -> None:
-        if self.limited:
-            create_disk(folder.disk_file, size_bytes)
+        if self._blanks is not None:
+            copy_disk(_blank(self._blanks, size_bytes), folder.disk_file)
 
     def mount(self, folder: MachineFolder) -> None:
         """Make `folder.upper` and `folder.work` appear. For a thread with a mount namespace of its own."""
@@ -51,9 +59,9 @@ class Disks:
         folder.upper.mkdir(mode=0o755)
         folder.work.mkdir()
 
-    def size_bytes(self, folder: MachineFolder) -> int | None:
-        """What the layer may grow to; None where nothing bounds it."""
-        return folder.disk_file.stat().st_size if self.limited else None
+    def has_size(self, folder: MachineFolder, size_bytes: int) -> bool:
+        """Whether a machine's layer may grow to just this size, or nothing bounds it anyway."""
+        return not self.limited or folder.disk_file.stat().st_size == max(size_bytes, SMALLEST_BYTES)
 
     async def copy_upper(self, folder: MachineFolder, target: Path) -> None:
         """Copy a running machine's writable layer; it should be paused. Raises CopyFailed, OSError."""
@@ -75,13 +83,26 @@ class Disks:
             wait_until_released(folder.disk_file, deadline_seconds=_RELEASE_DEADLINE_SECONDS)
 
 
+def _blank(folder: Path, size_bytes: int) -> Path:
+    """An empty disk of a size. It is created once, and appears only when it is complete."""
+    blank = folder / f"{size_bytes}.ext4"
+    if not blank.exists():
+        draft = folder / f".{size_bytes}-{threading.get_ident()}"
+        draft.unlink(missing_ok=True)
+        create_disk(draft, size_bytes)
+        draft.replace(blank)
+    return blank
+
+
 async def find_out_disks(data_dir: Path) -> Disks:
     """Try to use a disk of a fixed size, in the folder where they would be."""
-
+    blanks = data_dir / "blank-disks"
+    await asyncio.to_thread(blanks.mkdir, exist_ok=True)
     probe = await asyncio.to_thread(tempfile.mkdtemp, prefix=".probe-", dir=data_dir)
     try:
         # What is mounted goes with the thread.
-        return Disks(limited=await run_in_own_thread(lambda: _try_disk(Path(probe)), name="probe-disks"))
+        works = await run_in_own_thread(lambda: _try_disk(Path(probe)), name="probe-disks")
+        return Disks(blanks if works else None)
     finally:
         await asyncio.to_thread(shutil.rmtree, probe, ignore_errors=True)
 

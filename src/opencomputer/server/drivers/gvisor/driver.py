@@ -51,7 +51,7 @@ class GvisorDriver:
         groups = Groups.of_this_host(groups_parent(self._config.node_tag))
         machines_dir(self._config).mkdir(mode=0o700, parents=True, exist_ok=True)
         empty_folder(self._config).mkdir(exist_ok=True)
-        disks = Disks(limited=False)
+        disks = Disks(None)
         if self._config.limit_disks:
             disks = await find_out_disks(self._config.data_dir)
         await self._network.open()

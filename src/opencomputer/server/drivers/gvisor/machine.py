@@ -75,7 +75,7 @@ class GvisorMachine:
         # Version 1 refuses a limit below the use, version 2 kills. Neither is asked.
         if limits.memory_bytes < self._group.usage().memory_bytes:
             raise Conflict("The machine uses more memory than that.")
-        if self._node.disks.size_bytes(self._node.folder(self._id)) not in (None, limits.disk_bytes):
+        if not self._node.disks.has_size(self._node.folder(self._id), limits.disk_bytes):
             raise NotSupported("The size of a disk cannot be changed.")
         self._group.set_limits(group_limits(limits))
 
