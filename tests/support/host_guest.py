@@ -85,14 +85,19 @@ class HostGuest:
 
 
 @asynccontextmanager
-async def host_guest(home: Path) -> AsyncGenerator[HostGuest]:
+async def host_guest(home: Path, *, sudo_socket: Path | None = None) -> AsyncGenerator[HostGuest]:
     """A running guest whose user lives in `home`; at the end it and everything it started are gone."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-I", "-S", "-c", _PROGRAM),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env={"OC_TOKEN": TOKEN, "OC_HOME": str(home), "PATH": os.environ["PATH"]},
+        env={
+            "OC_TOKEN": TOKEN,
+            "OC_HOME": str(home),
+            "OC_SUDO_SOCKET": str(sudo_socket or ""),
+            "PATH": os.environ["PATH"],
+        },
     )
     assert process.stdout is not None
     running = HostGuest(process, int(await process.stdout.readline()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from dataclasses import dataclass, replace
 
@@ -32,14 +33,15 @@ def shell(script: str) -> ProcessSpec:
     return command("/bin/sh", "-c", script)
 
 
-async def finish(attachment: Attachment) -> Finished:
-    """Read to the end."""
+async def finish(attachment: Attachment, *, seconds: float = 40) -> Finished:
+    """Read to the end, which must come within `seconds`."""
     outputs: dict[int, list[bytes]] = {1: [], 2: []}
-    async for item in attachment:
-        if isinstance(item, Output):
-            outputs[item.stream].append(item.data)
-        else:
-            return Finished(item, b"".join(outputs[1]), b"".join(outputs[2]))
+    async with asyncio.timeout(seconds):
+        async for item in attachment:
+            if isinstance(item, Output):
+                outputs[item.stream].append(item.data)
+            else:
+                return Finished(item, b"".join(outputs[1]), b"".join(outputs[2]))
     raise AssertionError("the attachment ended without an exit")
 
 
@@ -53,12 +55,16 @@ async def run(machine: Machine, spec: ProcessSpec) -> Finished:
 async def read_until(attachment: Attachment, wanted: bytes) -> bytes:
     """Everything read until `wanted` has come."""
     seen = b""
-    async for item in attachment:
-        if not isinstance(item, Output):
-            raise AssertionError(f"ended with {item} before {wanted!r} came: {seen!r}")
-        seen += item.data
-        if wanted in seen:
-            return seen
+    try:
+        async with asyncio.timeout(20):
+            async for item in attachment:
+                if not isinstance(item, Output):
+                    raise AssertionError(f"ended with {item} before {wanted!r} came: {seen!r}")
+                seen += item.data
+                if wanted in seen:
+                    return seen
+    except TimeoutError:
+        raise AssertionError(f"{wanted!r} did not come: {seen!r}") from None
     raise AssertionError("the attachment ended early")
 
 

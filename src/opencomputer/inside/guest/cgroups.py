@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 _PRIVATE = "/run/oc/private"
 _MOUNT = f"{_PRIVATE}/cgroup"
 _WORKLOAD = "workload"
-MOST_PROCESSES = 4096
-MOST_SESSION_PROCESSES = 3584
-"""Less than all: while one session is full, another can still start what puts an end to it."""
+_MOST_PROCESSES = 4096
+_LEAST_PROCESSES = 128
+_KIBIBYTES_PER_PROCESS = 1024
+"""gVisor needs about 600 KiB for a small process. A fork bomb must end at a limit, not at the machine's
+memory, which would end the machine."""
 
 
 class CgroupTrees(Trees):
@@ -36,7 +38,10 @@ class CgroupTrees(Trees):
         mount("cgroup", _MOUNT, "pids")
         self._workload = f"{_MOUNT}/{_WORKLOAD}"
         os.makedirs(self._workload, exist_ok=True)
-        write(f"{self._workload}/pids.max", MOST_PROCESSES)
+        most = most_processes(_read("/proc/meminfo"))
+        # Less than all: while one session is full, another can still start what puts an end to it.
+        self._most_in_session = most - most // 8
+        write(f"{self._workload}/pids.max", most)
         self._outside = os.open(f"{_MOUNT}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
         self._leftovers: list[str] = []
 
@@ -44,11 +49,17 @@ class CgroupTrees(Trees):
         folder = f"{self._workload}/{session_id}"
         try:
             os.makedirs(folder, exist_ok=True)
-            write(f"{folder}/pids.max", MOST_SESSION_PROCESSES)
+            write(f"{folder}/pids.max", self._most_in_session)
         except OSError as error:
             log(f"no control group for session {session_id}: {error}")
             return super().new(session_id)
         return CgroupTree(self.loop, session_id, folder, self)
+
+    def of_process(self, pid: int) -> Tree:
+        folder = group_in(_read(f"/proc/{pid}/cgroup"))
+        if not folder.startswith(f"/{_WORKLOAD}/"):
+            return super().of_process(pid)
+        return CgroupTree(self.loop, folder.rpartition("/")[2], f"{_MOUNT}{folder}", self)
 
     def leave(self) -> None:
         os.pwrite(self._outside, str(os.getpid()).encode(), 0)
@@ -89,6 +100,31 @@ class CgroupTree(Tree):
 
     def dispose(self) -> None:
         self._trees.remove(self._folder)
+
+
+def most_processes(meminfo: str) -> int:
+    """How many processes a machine with this /proc/meminfo may have."""
+    totals = [line.split()[1:2] for line in meminfo.splitlines() if line.startswith("MemTotal:")]
+    kibibytes = int(totals[0][0]) if totals and totals[0] and totals[0][0].isdecimal() else 0
+    return max(_LEAST_PROCESSES, min(_MOST_PROCESSES, kibibytes // _KIBIBYTES_PER_PROCESS))
+
+
+def group_in(text: str) -> str:
+    """The group of processes in a /proc/PID/cgroup; empty when there is none."""
+    for line in text.splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if "pids" in controllers.split(","):
+            return path
+    return ""
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(1 << 16)
+    except OSError:
+        return ""
 
 
 def write(path: str, value: int) -> None:

@@ -7,9 +7,10 @@ import resource
 import signal
 import sys
 
-from . import protocol
+from . import elevation_messages, protocol
 from .cgroups import CgroupTrees
 from .children import Children
+from .elevation import ElevationServer
 from .identity import Identity
 from .impersonation import Impersonator
 from .loop import READ, Loop, log
@@ -17,7 +18,7 @@ from .server import Server
 from .session import Surroundings
 from .sessions import Sessions
 from .spawning import Spawner
-from .syscalls import adopt_orphans
+from .syscalls import adopt_orphans, take_from_environment
 from .transfers import FileRequests
 from .trees import Trees
 from .users import OneUser, UserDatabase
@@ -43,6 +44,7 @@ class Guest:
         spawner = Spawner(Impersonator() if is_init else None)
         around = Surroundings(self.loop, children, spawner, trees)
         self.sessions = Sessions(around, users)
+        self.elevations = ElevationServer(around, users)
         self.server = Server(self.loop, token, self.sessions.keep_attachments)
         identity = Identity(self.server, self.sessions, whole_machine=is_init)
         files = FileRequests(Workers(self.loop), users, can_give=is_init)
@@ -105,22 +107,28 @@ def _prepare_process(loop: Loop) -> None:
 
 def main() -> None:
     """Run as PID 1 until the machine ends."""
-    token = os.environ.pop("OC_TOKEN", "")
+    token = take_from_environment("OC_TOKEN")
+    setuid_works = os.environ.pop("OC_SETUID", "1") == "1"
     if not token:
         sys.exit("OC_TOKEN is missing")
     guest = Guest(token, UserDatabase(), is_init=True)
     _prepare_process(guest.loop)
+    if not setuid_works:
+        guest.elevations.listen(elevation_messages.SOCKET)
     guest.server.listen("0.0.0.0", protocol.PORT, refuse_own_address=True)
     guest.loop.run()
 
 
 def main_on_host() -> None:
     """Run as an ordinary process on 127.0.0.1, print the port, and end with everything at end of input."""
-    token = os.environ.pop("OC_TOKEN")
+    token = take_from_environment("OC_TOKEN")
     home = os.environ.pop("OC_HOME", os.getcwd())
     guest = Guest(token, OneUser(home), is_init=False)
     _prepare_process(guest.loop)
     adopt_orphans()
+    sudo = os.environ.pop("OC_SUDO_SOCKET", "")
+    if sudo:
+        guest.elevations.listen(sudo)
     print(guest.server.listen("127.0.0.1", 0, refuse_own_address=False), flush=True)
 
     def at_end(_events: int) -> None:

@@ -14,6 +14,7 @@ from .protocol import JsonObject
 from .scrollback import Scrollback
 from .spawning import Program, Spawner, StartError, resize_terminal
 from .streams import Input, Outputs
+from .trees import tell_session_of_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -227,8 +228,9 @@ class Session:
             pass
 
     def resize(self, columns: int, rows: int) -> None:
-        if self._terminal is not None:
+        if self._terminal is not None and self.pid is not None:
             resize_terminal(self._terminal, columns, rows)
+            tell_session_of_size(self.pid)
 
     def label(self, labels: dict[str, str]) -> None:
         merged = {**self.labels, **labels}

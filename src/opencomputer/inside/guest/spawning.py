@@ -38,11 +38,22 @@ class StartError(Exception):
 
 
 class Program:
-    """What to start, completely: nothing but the program's place is looked up any more."""
+    """What to start, completely: nothing but the program's place is looked up any more.
 
-    __slots__ = ("argv", "cwd", "environment", "user")
+    `name` is looked up; it is argv[0] unless given.
+    """
 
-    def __init__(self, argv: list[str], environment: dict[str, str], cwd: str, user: User) -> None:
+    __slots__ = ("argv", "cwd", "environment", "name", "user")
+
+    def __init__(
+        self,
+        argv: list[str],
+        environment: dict[str, str],
+        cwd: str,
+        user: User,
+        name: str | None = None,
+    ) -> None:
+        self.name = name or argv[0]
         self.argv = argv
         self.environment = environment
         self.cwd = cwd
@@ -91,8 +102,7 @@ class Spawner:
         try:
             os.set_blocking(master, False)
             resize_terminal(master, columns, rows)
-            self._give_terminal(slave, program.user)
-            pid = self._start_on_terminal(program, slave)
+            pid = self.start_on_terminal(program, slave, (slave, slave, slave))
         except BaseException:
             os.close(master)
             raise
@@ -142,9 +152,11 @@ class Spawner:
             return spawn()
         return self._impersonator.call_as(program.user, spawn)
 
-    def _start_on_terminal(self, program: Program, slave: int) -> int:
+    def start_on_terminal(self, program: Program, slave: int, descriptors: tuple[int, int, int]) -> int:
+        """Like `start_with`, with `slave` as the controlling terminal."""
         self._check_directory(program)
         path = self._find(program)
+        self._give_terminal(slave, program.user)
         user = program.user
         switch = self._impersonator is not None
         try:
@@ -152,9 +164,9 @@ class Spawner:
             process = subprocess.Popen(
                 program.argv,
                 executable=path,
-                stdin=slave,
-                stdout=slave,
-                stderr=slave,
+                stdin=descriptors[0],
+                stdout=descriptors[1],
+                stderr=descriptors[2],
                 env=program.environment,
                 cwd=program.cwd,
                 close_fds=False,
@@ -163,7 +175,7 @@ class Spawner:
                 group=user.gid if switch else None,
                 extra_groups=list(user.groups) if switch else None,
                 umask=_UMASK,
-                preexec_fn=_take_terminal,
+                preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0),
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise _explain(program, error) from error
@@ -203,7 +215,7 @@ class Spawner:
             raise StartError(126, f"{cwd}: permission denied")
 
     def _find(self, program: Program) -> str:
-        name = program.argv[0]
+        name = program.name
         try:
             return find_program(name, program.environment, program.cwd, program.user)
         except FileNotFoundError:
@@ -217,12 +229,8 @@ def resize_terminal(master: int, columns: int, rows: int) -> None:
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def _take_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
 def _explain(program: Program, error: Exception) -> StartError:
-    name = program.argv[0]
+    name = program.name
     number = error.errno if isinstance(error, OSError) else None
     reasons = {
         errno.ENOENT: "its interpreter was not found",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
 _PR_SET_CHILD_SUBREAPER = 36
+_MOST_VARIABLES = 10_000
 _NUMBERS = {
     "x86_64": {"setgroups": 116, "setresuid": 117, "setresgid": 119},
     "aarch64": {"setgroups": 159, "setresuid": 147, "setresgid": 149},
@@ -37,6 +38,27 @@ def mount(kind: str, target: str, options: str) -> None:
 def adopt_orphans() -> None:
     """Become the parent of every orphan below us, as PID 1 is by nature."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
+def take_from_environment(name: str) -> str:
+    """The value of an environment variable, which is then nowhere to be read any more.
+
+    Removing a variable leaves its text in our memory, where /proc/1/environ shows it: under old gVisor
+    builds to every user.
+    """
+    value = os.environ.get(name, "")
+    entries = ctypes.POINTER(ctypes.c_void_p).in_dll(_libc, "environ")
+    prefix = f"{name}=".encode()
+    for index in range(_MOST_VARIABLES):
+        address = entries[index]
+        if not address:
+            break
+        text = ctypes.string_at(address)
+        if text.startswith(prefix):
+            ctypes.memset(address, 0, len(text))
+            break
+    os.environ.pop(name, None)
+    return value
 
 
 class ThreadCredentials:

@@ -64,6 +64,20 @@ def descendants(entries: list[ProcessEntry], roots: set[int]) -> set[int]:
     return found
 
 
+def tell_session_of_size(leader: int) -> None:
+    """Tell all of a terminal's session that its size has changed.
+
+    Linux tells the foreground by itself; gVisor builds tell nobody. Who does not care about the signal does
+    not notice it.
+    """
+    for entry in living_processes():
+        if entry.session == leader:
+            try:
+                os.kill(entry.pid, signal.SIGWINCH)
+            except (ProcessLookupError, PermissionError):
+                continue
+
+
 def kill_all(pids: set[int]) -> None:
     for pid in pids:
         try:
@@ -130,6 +144,10 @@ class Trees:
 
     def new(self, session_id: str) -> Tree:
         return Tree(self.loop, session_id)
+
+    def of_process(self, pid: int) -> Tree:
+        """The tree that a process belongs to. Here the mark in its environment says it, to be inherited."""
+        return Tree(self.loop, "")
 
     def kill_everything(self) -> None:
         """SIGKILL whatever descends from us."""

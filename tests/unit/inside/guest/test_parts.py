@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opencomputer.inside.guest.cgroups import most_processes
 from opencomputer.inside.guest.environment import compose, parse_environment
 from opencomputer.inside.guest.identity import with_own_name
 from opencomputer.inside.guest.lookup import NotExecutable, find_program
@@ -148,3 +149,16 @@ def test_the_last_part_of_a_path_is_not_followed(tmp_path: Path) -> None:
     assert final_name(f"{tmp_path}/link/x") == f"{tmp_path}/folder/x"
     assert final_name("/tmp/..") == "/"
     assert final_name("///") == "/"
+
+
+@pytest.mark.parametrize(
+    ("meminfo", "most"),
+    [
+        ("MemTotal:  524288 kB\n", 512),
+        ("MemTotal: 33554432 kB\n", 4096),
+        ("MemTotal: 1024 kB\n", 128),
+        ("nothing here\n", 128),
+    ],
+)
+def test_a_small_machine_may_have_fewer_processes(meminfo: str, most: int) -> None:
+    assert most_processes(meminfo) == most
