@@ -27,6 +27,8 @@ from opencomputer.server.host.threads import run_in_own_thread
 _COPY_DEADLINE_SECONDS = 600.0
 _RELEASE_DEADLINE_SECONDS = 5.0
 _PROBE_BYTES = 32 << 20
+_BLANK_GENERATION = 1
+"""Raise it when disks are made in another way: old blanks are not used any more."""
 
 
 class CopyFailed(Exception):
@@ -85,7 +87,7 @@ class Disks:
 
 def _blank(folder: Path, size_bytes: int) -> Path:
     """An empty disk of a size. It is created once, and appears only when it is complete."""
-    blank = folder / f"{size_bytes}.ext4"
+    blank = folder / f"{size_bytes}-{_BLANK_GENERATION}.ext4"
     if not blank.exists():
         draft = folder / f".{size_bytes}-{threading.get_ident()}"
         draft.unlink(missing_ok=True)
