@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+
 from tests.support.driver_harness import GvisorHarness, gvisor_harness, why_no_gvisor
 
 
