@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 from opencomputer.server.main import create_organisation, node
 from opencomputer.server.settings import load_settings
@@ -154,8 +155,12 @@ async def until(ask: Callable[[], Awaitable[T]], what: str, *, seconds: float = 
 
 
 async def receive_all(socket: ClientConnection) -> list[bytes]:
-    """Every message until the server closes."""
-    return [message if isinstance(message, bytes) else message.encode() async for message in socket]
+    """Every message until the server closes, for whatever reason."""
+    messages: list[bytes] = []
+    with suppress(ConnectionClosed):
+        async for message in socket:
+            messages.append(message if isinstance(message, bytes) else message.encode())
+    return messages
 
 
 def output(messages: list[bytes], channel: int) -> bytes:

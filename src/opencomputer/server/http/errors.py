@@ -10,6 +10,8 @@ from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from opencomputer.server.domain import errors
 
@@ -69,6 +71,15 @@ async def _from_framework(_request: Request, error: Exception) -> Response:
     return JSONResponse(body, error.status_code, dict(error.headers or {}))
 
 
+async def no_such_route(scope: Scope, receive: Receive, send: Send) -> None:
+    """What answers where no route does; sockets are refused as plain HTTP, too."""
+    error = errors.NotFound("there is no such route")
+    if scope["type"] != "websocket":
+        await render_error(error)(scope, receive, send)
+        return
+    await WebSocket(scope, receive, send).send_denial_response(render_error(error))
+
+
 async def _gone_away(_request: Request, _error: Exception) -> Response:
     # Nobody reads this answer; 499 is what access logs know as "the client closed the request".
     return Response(status_code=499)
@@ -84,3 +95,4 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _from_framework)
     app.add_exception_handler(ClientDisconnect, _gone_away)
     app.add_exception_handler(Exception, _unexpected)
+    app.router.default = no_such_route
