@@ -15,7 +15,8 @@ from opencomputer.server.http.auth import services_of
 from opencomputer.server.http.errors import render_error
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 
-NORMAL, GOING_AWAY, POLICY, INTERNAL, RESTART, TRY_AGAIN = 1000, 1001, 1008, 1011, 1012, 1013
+# Clients come back by themselves after 1001, 1011 and 1012, and after no other code (behaviour 12.11).
+NORMAL, POLICY, INTERNAL, COME_BACK = 1000, 1008, 1011, 1012
 MAX_PAYLOAD = 32 * 1024
 
 
@@ -81,7 +82,7 @@ async def until_ended(websocket: WebSocket, live: LiveSandbox, caller: Caller) -
 
 def ended_reason(live: LiveSandbox) -> CloseSocket:
     if live.moved:
-        return CloseSocket(RESTART, "the server restarts; attach again")
+        return CloseSocket(COME_BACK, "the server restarts; attach again")
     return CloseSocket(NORMAL, "sandbox stopped")
 
 

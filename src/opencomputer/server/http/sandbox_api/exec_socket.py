@@ -12,9 +12,9 @@ from opencomputer.server.domain.machine import ExitStatus, Output, ProcessKind
 from opencomputer.server.domain.turns import TurnEnd, TurnTracker
 from opencomputer.server.http.auth import caller_of, live_sandbox, services_of
 from opencomputer.server.http.streams import (
+    COME_BACK,
     INTERNAL,
     NORMAL,
-    TRY_AGAIN,
     CloseSocket,
     refusing_upgrade,
     run_until_one_ends,
@@ -97,7 +97,7 @@ class _Writer:
                 await self._end_replay()
             if not self._replaying and self._expected is not None and piece.offset != self._expected:
                 # The scrollback holds what it can; attaching again replays it.
-                raise CloseSocket(TRY_AGAIN, "this client reads too slowly; attach again")
+                raise CloseSocket(COME_BACK, "this client reads too slowly; attach again")
             await self._send(piece)
             self._expected = piece.offset + len(piece.data)
             if self._replaying and self._expected >= self._attachment.replay_end:
