@@ -118,5 +118,8 @@ def _files_of_disks() -> list[str]:
 
 
 def _is_machines(slot: Path, node_tag: str) -> bool:
-    text = slot.read_text()
+    try:
+        text = slot.read_text()
+    except OSError:  # another node's, given back meanwhile
+        return False
     return f'"{node_tag}"' in text and '"holder": "m' in text
