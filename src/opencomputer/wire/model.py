@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 _IRREGULAR: Mapping[str, str] = {
+    "claude_session_id": "claudeSessionID",
     "columns": "cols",
     "connect_url": "connectURL",
     "disk_mb": "diskMB",
