@@ -1,7 +1,8 @@
 """Whether a process waits for its readers, as it would for the reader of a pipe.
 
 It waits for the fastest one only, and only while that one reads on: a reader that is slow or dead never
-stalls a process or the other readers. It loses what falls out of the scrollback instead.
+stalls a process or the other readers. It loses what falls out of the scrollback instead. The first reader is
+waited for before it has come, which takes a moment, but for the same patience only.
 """
 
 from __future__ import annotations

@@ -118,6 +118,8 @@ class Session:
         self._signal_requests: deque[str] = deque(maxlen=32)
         self._input: Input | None = None
         self._outputs: Outputs | None = None
+        # Whoever starts a session attaches next; only commands that run to their end have no such reader.
+        self._reader_expected = request.kind != "run"
         self._pace = Pace(around.loop, request.scrollback, self._hold_outputs, self._release_outputs)
         self._terminal: int | None = None
         self.attachments: dict[str, Attachment] = {}
@@ -173,6 +175,7 @@ class Session:
                 self.detach(other)
                 other.release("replaced")
         self.attachments[attachment.id] = attachment
+        self._reader_expected = self._reader_expected and not attachment.counted
         if attachment.counted and self._linger is not None:
             self._linger.cancel()
             self._linger = None
@@ -295,6 +298,7 @@ class Session:
 
     def _finish(self, exit: Exit) -> None:
         self.exit = exit
+        self._tree.dispose()
         if self._input is not None:
             self._input.close()
         self._wake_attachments()
@@ -302,7 +306,6 @@ class Session:
         self._around.loop.call_later(RETENTION_SECONDS, self._retire)
 
     def _retire(self) -> None:
-        self._tree.dispose()
         for attachment in list(self.attachments.values()):
             self.detach(attachment)
             attachment.release("retired")
@@ -311,6 +314,8 @@ class Session:
     def _update_pace(self) -> None:
         """Those who are not counted take what they get: nobody waits for them. At the end nobody waits."""
         waited_for = [each.read for each in self.attachments.values() if each.counted]
+        if self._reader_expected:
+            waited_for.append(0)
         fastest = max(waited_for) if waited_for and self.exit is None else None
         self._pace.update(self.scrollback.end, fastest)
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from opencomputer.server.contracts.machine import ExitStatus, Output
+from opencomputer.server.contracts.machine import ExitStatus, Output, ProcessKind
 from opencomputer.server.domain.errors import InvalidInput, NotFound
 from opencomputer.server.machines.machine import LinkedMachine
+from tests.support.eventually import eventually
 from tests.support.processes import command, finish, read_until, run, shell, with_stdin
 
 pytestmark = pytest.mark.anyio
@@ -197,6 +198,24 @@ async def test_a_counted_reader_that_reads_on_loses_nothing(machine: LinkedMachi
             else:
                 assert item == ExitStatus(0)
     assert read == 30_000_004
+
+
+async def test_a_session_waits_for_its_first_reader(machine: LinkedMachine) -> None:
+    """Nothing is lost between the start and the attach of the one who started it."""
+    spec = replace(shell("head -c 5000000 /dev/zero"), kind=ProcessKind.SESSION)
+    await machine.processes.spawn(spec)
+    await asyncio.sleep(0.3)
+    async with machine.processes.attach(spec.id, counted=True) as attachment:
+        assert len((await finish(attachment)).stdout) == 5_000_000
+
+
+async def test_a_session_without_a_reader_goes_on_all_the_same(
+    machine: LinkedMachine, tmp_path: Path
+) -> None:
+    """It waits for nobody when nobody comes."""
+    spec = replace(shell(f"head -c 5000000 /dev/zero; touch {tmp_path}/done"), kind=ProcessKind.SESSION)
+    await machine.processes.spawn(spec)
+    await eventually(lambda: (tmp_path / "done").exists())
 
 
 async def test_a_counted_reader_that_does_not_read_is_waited_for_only_so_long(machine: LinkedMachine) -> None:
