@@ -1,0 +1,1 @@
+"""Measures a node: `python -m bench tti | exec | files | density | all`."""
