@@ -7,6 +7,7 @@ started; we enter the group ourselves for the moment of the start, so that not e
 from __future__ import annotations
 
 import os
+from collections import deque
 from contextlib import contextmanager
 
 from .loop import Loop, log
@@ -17,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+_REMOVALS_AT_ONCE = 8
 _PRIVATE = "/run/oc/private"
 _MOUNT = f"{_PRIVATE}/cgroup"
 _WORKLOAD = "workload"
@@ -38,12 +40,11 @@ class CgroupTrees(Trees):
         mount("cgroup", _MOUNT, "pids")
         self._workload = f"{_MOUNT}/{_WORKLOAD}"
         os.makedirs(self._workload, exist_ok=True)
-        most = most_processes(_read("/proc/meminfo"))
-        # Less than all: while one session is full, another can still start what puts an end to it.
-        self._most_in_session = most - most // 8
-        write(f"{self._workload}/pids.max", most)
+        # Old builds count a process twice on its way in, so that nearly twice the limit is let in; and they
+        # do not count groups in groups, so that the limit is one of each session.
+        self._most_in_session = most_processes(_read("/proc/meminfo")) // 2
         self._outside = os.open(f"{_MOUNT}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-        self._leftovers: list[str] = []
+        self._leftovers: deque[str] = deque()
 
     def new(self, session_id: str) -> Tree:
         folder = f"{self._workload}/{session_id}"
@@ -65,9 +66,12 @@ class CgroupTrees(Trees):
         os.pwrite(self._outside, str(os.getpid()).encode(), 0)
 
     def remove(self, folder: str) -> None:
-        """Remove a group that is empty, now or when a later one is removed."""
+        """Remove a group once it is empty: now, or when later ones are removed."""
         self._leftovers.append(folder)
-        self._leftovers = [each for each in self._leftovers if not _removed(each)]
+        for _ in range(min(len(self._leftovers), _REMOVALS_AT_ONCE)):
+            oldest = self._leftovers.popleft()
+            if not _removed(oldest):
+                self._leftovers.append(oldest)
 
 
 class CgroupTree(Tree):
@@ -75,6 +79,7 @@ class CgroupTree(Tree):
         super().__init__(loop, session_id)
         self._folder = folder
         self._trees = trees
+        self._growth: int | None = None
 
     @contextmanager
     def joining(self) -> Generator[None]:
@@ -84,6 +89,11 @@ class CgroupTree(Tree):
         finally:
             self._trees.leave()
 
+    def rooted_at(self, pid: int) -> None:
+        super().rooted_at(pid)
+        # Kept open for the moment of the kill, in which each system call may take very long.
+        self._growth = os.open(f"{self._folder}/pids.max", os.O_WRONLY | os.O_CLOEXEC)
+
     def pids(self) -> set[int]:
         try:
             with open(f"{self._folder}/cgroup.procs", encoding="ascii") as file:
@@ -91,14 +101,18 @@ class CgroupTree(Tree):
         except OSError:
             return set()
 
-    def kill(self) -> None:
+    def _stop_growth(self) -> None:
+        if self._growth is None:
+            return
         try:
-            write(f"{self._folder}/pids.max", 0)  # nothing is started any more while we kill
+            os.pwrite(self._growth, b"0", 0)
         except OSError as error:
             log(f"cannot stop a session's forks: {error}")
-        super().kill()
 
     def dispose(self) -> None:
+        growth, self._growth = self._growth, None
+        if growth is not None:
+            os.close(growth)
         self._trees.remove(self._folder)
 
 

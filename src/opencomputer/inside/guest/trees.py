@@ -112,11 +112,23 @@ class Tree:
         return descendants(entries, found | strays) & {entry.pid for entry in entries}
 
     def kill(self) -> None:
-        """SIGKILL everything in the tree, and what it still starts meanwhile."""
+        """SIGKILL everything in the tree, and what it still starts meanwhile.
+
+        The group first and in one call: under a fork bomb each call of ours may take a second.
+        """
+        self._stop_growth()
+        if self._root is not None:
+            try:
+                os.killpg(self._root, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
         self._sweep(0)
 
+    def _stop_growth(self) -> None:
+        """Let nothing new be started in the tree, where that is possible."""
+
     def dispose(self) -> None:
-        """The session is forgotten; processes it left behind live on."""
+        """The session has ended; processes it left behind live on."""
 
     def _sweep(self, turn: int) -> None:
         for _ in range(_ROUNDS):

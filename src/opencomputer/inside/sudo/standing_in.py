@@ -52,7 +52,8 @@ class StandIn:
             raise Refused("the machine's first process does not answer")
         descriptors = array.array("i", [_usable(each) for each in (0, 1, 2)])
         sent = self._connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
-        self._connection.sendall(request[sent:])
+        if sent < len(request):
+            self._connection.sendall(request[sent:])
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -92,12 +93,17 @@ class StandIn:
         if not data:
             raise ConnectionError("the connection was closed")
         self._received += data
-        while len(self._received) >= messages.WORD.size:
+        while self._received:
+            if len(self._received) < messages.WORD.size:
+                return
             kind, number = messages.WORD.unpack_from(self._received)
-            rest = bytes(self._received[messages.WORD.size :])
-            self._received = bytearray(rest)
+            size = messages.WORD.size + (number if kind == messages.REFUSED else 0)
+            if len(self._received) < size:
+                return
+            text = bytes(self._received[messages.WORD.size : size])
+            del self._received[:size]
             if kind == messages.REFUSED:
-                raise Refused(rest.decode("utf-8", "surrogateescape"))
+                raise Refused(text.decode("utf-8", "surrogateescape"))
             if kind == messages.EXITED:
                 self._end = (number, 0)
             elif kind == messages.KILLED:
