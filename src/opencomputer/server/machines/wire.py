@@ -152,7 +152,11 @@ class Wire(asyncio.Protocol):
         """End the connection on both sides: returns once the guest has closed its end too."""
         if self._transport is not None and self.is_open:
             self._transport.write_eof()
-            await asyncio.shield(self.lost)
+            try:
+                await asyncio.shield(self.lost)
+            finally:
+                # Nothing more can be sent, whoever gave up waiting.
+                self.close("we have parted")
 
     def close(self, reason: str) -> None:
         if self.lost.done():

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from opencomputer.server.contracts.driver import Limits
+from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineSpec
+from opencomputer.server.contracts.stores import MachineRow, MachineState
 from opencomputer.server.contracts.templates import TemplateLayers
 from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
-from opencomputer.server.domain.sandbox import Sandbox
+from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.reconciler import Reconciler
@@ -150,3 +152,41 @@ class Process:
     async def live_one(self) -> LiveSandbox:
         sandbox = await self.create()
         return await self.lifecycle.live(ORG, sandbox.id)
+
+
+async def settle(seconds: float = 1.0) -> None:
+    """Let virtual time pass, and everything that is due in it."""
+    await asyncio.sleep(seconds)
+
+
+def ready(pool: Pool) -> int:
+    return sum(pool.sizes().values())
+
+
+def exists(node: Node, row: MachineRow) -> MemoryMachine:
+    """Put a machine on the host, as an earlier process left it."""
+    machine = MemoryMachine(node.host, MachineSpec(row.id, BASE.layers, LIMITS, "t"), row.guest_token)
+    node.host.machines[row.id] = machine
+    return machine
+
+
+def record(row: MachineRow) -> MachineRow:
+    return replace(row, record=DriverRecord("memory", row.id, {}))
+
+
+def left(
+    node: Node, state: MachineState, sandbox_state: SandboxState | None, *, on_host: bool = True
+) -> tuple[MachineRow, Sandbox | None]:
+    """A machine row, the sandbox it belongs to, and the machine itself: what an earlier process left."""
+    row = rows.machine(state=state)
+    if state is not MachineState.STARTING:
+        row = record(row)
+    sandbox = None
+    if sandbox_state is not None:
+        sandbox = rows.sandbox(ORG, state=sandbox_state, machine_id=row.id)
+        node.tables.sandboxes[sandbox.id] = sandbox
+        row = replace(row, sandbox_id=sandbox.id)
+    node.tables.machines[row.id] = row
+    if on_host:
+        exists(node, row)
+    return row, sandbox

@@ -4,50 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from opencomputer.server.contracts.driver import DriverRecord, MachineId, MachineSpec
-from opencomputer.server.contracts.stores import MachineRow, MachineState
-from opencomputer.server.domain.errors import Gone, GuestFault, NotReady, OpenComputerError
+from opencomputer.server.contracts.driver import MachineId
+from opencomputer.server.contracts.stores import MachineState
+from opencomputer.server.domain.errors import Gone, GuestFault, NotReady
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState, StopReason
 from tests.support import rows
-from tests.support.memory.machines import MemoryMachine
-from tests.unit.server.services.harness import BASE, LIMITS, ORG, Node, new_sandbox, pool_of
+from tests.unit.server.services.harness import (
+    BASE,
+    ORG,
+    Node,
+    exists,
+    left,
+    new_sandbox,
+    pool_of,
+)
 
 pytestmark = pytest.mark.anyio
 
 SWEEP = 61.0
-
-
-def exists(node: Node, row: MachineRow) -> MemoryMachine:
-    """Put a machine on the host, as an earlier process left it."""
-    machine = MemoryMachine(node.host, MachineSpec(row.id, BASE.layers, LIMITS, "t"), row.guest_token)
-    node.host.machines[row.id] = machine
-    return machine
-
-
-def record(row: MachineRow) -> MachineRow:
-    return replace(row, record=DriverRecord("memory", row.id, {}))
-
-
-def left(
-    node: Node, state: MachineState, sandbox_state: SandboxState | None, *, on_host: bool = True
-) -> tuple[MachineRow, Sandbox | None]:
-    """A machine row, the sandbox it belongs to, and the machine itself: what an earlier process left."""
-    row = rows.machine(state=state)
-    if state is not MachineState.STARTING:
-        row = record(row)
-    sandbox = None
-    if sandbox_state is not None:
-        sandbox = rows.sandbox(ORG, state=sandbox_state, machine_id=row.id)
-        node.tables.sandboxes[sandbox.id] = sandbox
-        row = replace(row, sandbox_id=sandbox.id)
-    node.tables.machines[row.id] = row
-    if on_host:
-        exists(node, row)
-    return row, sandbox
 
 
 async def test_a_running_sandbox_is_adopted_and_served(node: Node) -> None:
@@ -308,101 +285,6 @@ async def test_many_sandboxes_are_adopted_side_by_side(node: Node) -> None:
         await process.reconciler.recover(await process.reconciler.look())
         assert process.clock.monotonic() - began < 10
         assert len(process.live) == 40
-
-
-# The sweep
-
-
-async def test_the_sweep_removes_strangers_and_finishes_stops(node: Node) -> None:
-    async def stuck(step: str, _machine: MachineId) -> None:
-        if step == "stop":
-            raise OSError("device busy")
-
-    async with node.process(recover=True) as process:
-        sweep = asyncio.create_task(process.reconciler.keep())
-        sandbox = await process.create()
-        node.host.before = stuck
-        await process.lifecycle.kill(ORG, sandbox.id)
-        exists(node, rows.machine())
-        await asyncio.sleep(SWEEP)
-        sweep.cancel()
-        assert node.host.machines == {}
-        assert node.tables.machines == {}
-
-
-async def test_the_sweep_leaves_alone_what_is_in_use_or_being_made_or_being_stopped(node: Node) -> None:
-    node.host.start_seconds = 100.0
-
-    discarded: list[MachineId] = []
-
-    async def slow_stop(step: str, machine: MachineId) -> None:
-        if step == "stop":
-            await asyncio.sleep(100)
-        if step == "discard":
-            discarded.append(machine)
-
-    async with node.process(recover=True) as process:
-        sweep = asyncio.create_task(process.reconciler.keep())
-        node.host.start_seconds = 0.0
-        kept, killed = await process.create(), await process.create()
-        node.host.before = slow_stop
-        await process.lifecycle.kill(ORG, killed.id)
-        node.host.start_seconds = 25.0
-        await asyncio.sleep(SWEEP - 12)
-        making = asyncio.create_task(process.create())
-        await asyncio.sleep(20)
-        assert (await making).state is SandboxState.RUNNING
-        sweep.cancel()
-        assert discarded == []
-        assert await process.lifecycle.live(ORG, kept.id)
-
-
-@pytest.mark.parametrize("fault", [OpenComputerError("no"), OSError("no such device"), ValueError("a bug")])
-async def test_a_sweep_that_fails_is_tried_again(node: Node, fault: Exception) -> None:
-    broken = True
-
-    async def fail(step: str, _machine: MachineId) -> None:
-        if step == "survey" and broken:
-            raise fault
-
-    async with node.process(recover=True) as process:
-        node.host.before = fail
-        sweep = asyncio.create_task(process.reconciler.keep())
-        exists(node, rows.machine())
-        await asyncio.sleep(SWEEP)
-        broken = False
-        await asyncio.sleep(SWEEP)
-        assert not sweep.done()
-        sweep.cancel()
-        assert node.host.machines == {}
-
-
-async def test_one_stop_that_fails_again_does_not_keep_others_from_being_finished(node: Node) -> None:
-    async with node.process(recover=True) as process:
-        stuck_row, _ = left(node, MachineState.STOPPING, None)
-        other, _ = left(node, MachineState.STOPPING, None)
-
-        async def stuck(step: str, machine: MachineId) -> None:
-            if step == "discard" and machine == stuck_row.id:
-                raise OSError("device busy")
-
-        node.host.before = stuck
-        sweep = asyncio.create_task(process.reconciler.keep())
-        await asyncio.sleep(SWEEP)
-        sweep.cancel()
-        assert list(node.tables.machines) == [stuck_row.id]
-        assert other.id not in node.host.machines
-
-
-async def test_the_sweep_stocks_a_template_that_was_built_meanwhile(node: Node) -> None:
-    node.policy = pool_of(1)
-    async with node.process(recover=True) as process:
-        sweep = asyncio.create_task(process.reconciler.keep())
-        node.templates.templates = [replace(BASE, hash="h2", layers=(Path("/layers/h2"),))]
-        await asyncio.sleep(SWEEP + 5)
-        sweep.cancel()
-        assert [row.template_hash for row in node.tables.machines.values()] == ["h2"]
-        assert len(node.host.machines) == 1
 
 
 async def test_a_request_may_come_for_every_state_a_restart_finds(node: Node) -> None:

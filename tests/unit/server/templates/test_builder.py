@@ -28,13 +28,13 @@ def test_a_build_sees_where_packages_come_from_and_nothing_else_of_the_operator(
         "ANTHROPIC_API_KEY": "secret",
         "PYTHONPATH": "/mine",
         "HOME": "/home/me",
-        "PATH": "/home/me/bin",
+        "PATH": "/opt/mine/bin",
     }
     environment = build_environment(operator)
     assert environment["PIP_INDEX_URL"] == "https://index.example/simple"
     assert environment["https_proxy"] == "http://proxy.example"
     assert environment["HOME"] == "/root"
-    assert "/home/me" not in environment["PATH"]
+    assert "/opt/mine" not in environment["PATH"]
     assert not {"ANTHROPIC_API_KEY", "PYTHONPATH"} & environment.keys()
 
 
