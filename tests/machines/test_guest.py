@@ -295,3 +295,22 @@ async def test_everything_survives_a_memory_image(harness: GvisorHarness) -> Non
             await copy.processes.signal(spec.id, 9)
             assert (await finish(attachment)).exit == ExitStatus(137, 9, "killed")
         assert await processes_of(copy) == []
+
+
+async def test_a_process_that_takes_all_memory_is_ended_and_the_machine_is_not(
+    harness: GvisorHarness,
+) -> None:
+    """At once, bit by bit, and by several at the same time."""
+    at_once = "x = bytearray(2 << 30)"
+    slowly = "x = []\nwhile True: x.append(bytearray(4 << 20))"
+    async with open_machine(harness) as machine:
+        innocent = with_stdin(shell("read x; echo still here"))
+        await machine.processes.spawn(innocent)
+        for program in (at_once, slowly):
+            finished = await run(machine, command("python3", "-c", program))
+            assert finished.exit.code in (137, 1), finished  # 1: it was told that there is no more
+        several = [run(machine, command("python3", "-c", slowly)) for _ in range(3)]
+        assert [each.exit.code in (137, 1) for each in await asyncio.gather(*several)] == [True] * 3
+        async with machine.processes.attach(innocent.id) as attachment:
+            await attachment.write(b"\n")
+            assert (await finish(attachment)).stdout == b"still here\n"

@@ -11,6 +11,7 @@ from collections import deque
 from contextlib import contextmanager
 
 from .loop import Loop, log
+from .memory import parse_meminfo
 from .syscalls import mount
 from .trees import Tree, Trees
 
@@ -24,7 +25,7 @@ _MOUNT = f"{_PRIVATE}/cgroup"
 _WORKLOAD = "workload"
 _MOST_PROCESSES = 4096
 _LEAST_PROCESSES = 128
-_KIBIBYTES_PER_PROCESS = 1024
+_BYTES_PER_PROCESS = 1024 * 1024
 """gVisor needs about 600 KiB for a small process. A fork bomb must end at a limit, not at the machine's
 memory, which would end the machine."""
 
@@ -118,9 +119,8 @@ class CgroupTree(Tree):
 
 def most_processes(meminfo: str) -> int:
     """How many processes a machine with this /proc/meminfo may have."""
-    totals = [line.split()[1:2] for line in meminfo.splitlines() if line.startswith("MemTotal:")]
-    kibibytes = int(totals[0][0]) if totals and totals[0] and totals[0][0].isdecimal() else 0
-    return max(_LEAST_PROCESSES, min(_MOST_PROCESSES, kibibytes // _KIBIBYTES_PER_PROCESS))
+    total, _ = parse_meminfo(meminfo)
+    return max(_LEAST_PROCESSES, min(_MOST_PROCESSES, total // _BYTES_PER_PROCESS))
 
 
 def group_in(text: str) -> str:

@@ -14,6 +14,7 @@ from .elevation import ElevationServer
 from .identity import Identity
 from .impersonation import Impersonator
 from .loop import READ, Loop, log
+from .memory import MemoryGuard
 from .server import Server
 from .session import Surroundings
 from .sessions import Sessions
@@ -49,11 +50,12 @@ class Guest:
         identity = Identity(self.server, self.sessions, whole_machine=is_init)
         files = FileRequests(Workers(self.loop), users, can_give=is_init)
         self.trees = trees
+        self._memory = MemoryGuard(self.loop, trees) if is_init else None
         self.server.operations = {
             "ping": _ping,
             "idle": self._idle,
             "identify": identity.identify,
-            "spawn": self.sessions.spawn,
+            "spawn": self._spawn,
             "get": self.sessions.get,
             "list": self.sessions.list_all,
             "signal": self.sessions.signal,
@@ -66,6 +68,11 @@ class Guest:
             "make_directory": files.make_directory,
             "remove": files.remove,
         }
+
+    def _spawn(self, request: Request) -> None:
+        self.sessions.spawn(request)
+        if self._memory is not None:
+            self._memory.wake()
 
     def _idle(self, request: Request) -> None:
         request.reply({"processes": self.trees.count_processes()})

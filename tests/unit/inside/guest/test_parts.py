@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opencomputer.inside.guest import memory
 from opencomputer.inside.guest.cgroups import most_processes
 from opencomputer.inside.guest.environment import compose, parse_environment
 from opencomputer.inside.guest.identity import with_own_name
@@ -162,3 +163,24 @@ def test_the_last_part_of_a_path_is_not_followed(tmp_path: Path) -> None:
 )
 def test_a_small_machine_may_have_fewer_processes(meminfo: str, most: int) -> None:
     assert most_processes(meminfo) == most
+
+
+def test_the_largest_process_makes_room() -> None:
+    mebibyte = 1 << 20
+    sizes = {10: 5 * mebibyte, 11: 300 * mebibyte, 12: 100 * mebibyte}
+    assert memory.choose(sizes, 512 * mebibyte) == 11
+    assert memory.choose({10: 5 * mebibyte}, 512 * mebibyte) is None
+    assert memory.choose({}, 512 * mebibyte) is None
+
+
+def test_the_less_is_free_the_sooner_we_look_again() -> None:
+    total = 1 << 30
+    pauses = [memory.pause(total, free) for free in (total, total // 2, total // 8, memory.reserve(total), 0)]
+    assert pauses == sorted(pauses, reverse=True)
+    assert 0 < pauses[-1] < 0.05
+
+
+def test_meminfo_is_read_in_bytes() -> None:
+    text = "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 400 kB\nodd\n"
+    assert memory.parse_meminfo(text) == (1000 * 1024, 400 * 1024)
+    assert memory.parse_meminfo("") == (0, 0)

@@ -1,0 +1,110 @@
+"""Ends the largest process before the machine's memory runs out.
+
+Where nothing inside has a limit of its own (gVisor), what meets the end of the memory is the whole machine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from .loop import Loop, Timer, log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .trees import Trees
+
+_LEAST_RESERVE = 32 * 1024 * 1024
+_RESERVE_DIVISOR = 32
+_FASTEST_GROWTH = 2 * 1024**3
+"""Bytes per second: how often we look follows from how soon the memory could be full."""
+_SHORTEST_PAUSE = 0.02
+_LONGEST_PAUSE = 1.0
+_FIRST_PAUSE = 0.1
+"""Most commands are over by then and were never looked at."""
+_LEAST_SHARE = 20
+"""A process with less than this part of the memory (1/n) is not what fills it: files in /tmp may be."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class MemoryGuard:
+    """Looks at the memory as long as there are user processes."""
+
+    def __init__(self, loop: Loop, trees: Trees) -> None:
+        self._loop = loop
+        self._trees = trees
+        self._timer: Timer | None = None
+
+    def wake(self) -> None:
+        """A process was started."""
+        if self._timer is None:
+            self._timer = self._loop.call_later(_FIRST_PAUSE, self._check)
+
+    def _check(self) -> None:
+        self._timer = None
+        if self._trees.count_processes() == 0:
+            return
+        total, free = parse_meminfo(_read("/proc/meminfo"))
+        if not total:
+            return
+        if free < reserve(total):
+            self._make_room(total)
+        self._timer = self._loop.call_later(pause(total, free), self._check)
+
+    def _make_room(self, total: int) -> None:
+        victim = choose(resident_sizes(), total)
+        if victim is None:
+            return
+        log(f"out of memory: killing process {victim}")
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+def reserve(total: int) -> int:
+    """How much must stay free for what is taken before we look again."""
+    return max(_LEAST_RESERVE, total // _RESERVE_DIVISOR)
+
+
+def pause(total: int, free: int) -> float:
+    """Seconds until the next look."""
+    return min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, (free - reserve(total)) / _FASTEST_GROWTH))
+
+
+def choose(sizes: dict[int, int], total: int) -> int | None:
+    """The largest process, if it is large at all."""
+    if not sizes:
+        return None
+    victim = max(sizes, key=lambda pid: sizes[pid])
+    return victim if sizes[victim] >= total // _LEAST_SHARE else None
+
+
+def parse_meminfo(text: str) -> tuple[int, int]:
+    """Total and available bytes; zeros when the text does not say."""
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) >= 2 and fields[1].isdecimal():
+            found[fields[0].rstrip(":")] = int(fields[1]) * 1024
+    return found.get("MemTotal", 0), found.get("MemAvailable", found.get("MemFree", 0))
+
+
+def resident_sizes() -> dict[int, int]:
+    """Resident bytes of every process but ourselves."""
+    sizes: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdecimal() or int(name) == os.getpid():
+            continue
+        fields = _read(f"/proc/{name}/statm").split()
+        if len(fields) >= 2 and fields[1].isdecimal():
+            sizes[int(name)] = int(fields[1]) * _PAGE
+    return sizes
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read(1 << 16)
+    except OSError:
+        return ""
