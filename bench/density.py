@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import httpx
 
-from bench.node import Node, node_at
-from bench.processes import mentioning, processor_seconds, proportional_bytes, resident_bytes
+from bench.node import node_at
+from bench.processes import resident_bytes
 from bench.report import Result
-from bench.samples import Figure, Target
+from bench.samples import Distribution, Figure, Target
+from opencomputer.server.host.cgroups import GroupUsage
 
 _SETTLE_SECONDS = 5.0
 _WATCH_SECONDS = 20.0
@@ -30,29 +32,35 @@ def measure(options: DensityOptions) -> Result:
         assert running.process_id is not None
         client.delete(f"/sandboxes/{_create(client)}")  # makes the golden image
         time.sleep(_SETTLE_SECONDS)
-        server_before, available_before = resident_bytes(running.process_id), _available_bytes()
-        others = set(_machine_processes(running))
+        server_before = resident_bytes(running.process_id)
         sandboxes = _create_all(client, options.count, result.failures)
         time.sleep(_SETTLE_SECONDS)
-        processes = sorted(set(_machine_processes(running)) - others)
-        made = max(len(sandboxes), 1)
-        used_before = processor_seconds(processes)
+        before = running.machine_usage()
         time.sleep(_WATCH_SECONDS)
-        share = 100 * (processor_seconds(processes) - used_before) / _WATCH_SECONDS
+        after = running.machine_usage()
         server = resident_bytes(running.process_id) - server_before
-        memory = proportional_bytes(processes)
-        host = available_before - _available_bytes()
         result.figures += [
-            Figure("memory of a machine's processes", memory / made / _MEBIBYTE, "MiB", _MEMORY),
-            Figure("memory of the server for it", server / made / _MEBIBYTE, "MiB"),
-            Figure("less available on the host for it", host / made / _MEBIBYTE, "MiB"),
-            Figure("processor of one idle machine", share / made, "% of a core"),
-            Figure("processes of a machine", len(processes) / made, ""),
+            *_figures(before, after),
+            Figure("the server's own", server / options.count / _MEBIBYTE, "MiB"),
         ]
-        result.samples["machineBytes"] = [proportional_bytes([process]) for process in processes]
+        result.samples["memoryBytes"] = {name: usage.memory_bytes for name, usage in after.items()}
         for sandbox in sandboxes:
             client.delete(f"/sandboxes/{sandbox}")
     return result
+
+
+def _figures(before: Mapping[str, GroupUsage], after: Mapping[str, GroupUsage]) -> list[Figure]:
+    memory = Distribution.of([usage.memory_bytes / _MEBIBYTE for usage in after.values()])
+    both = [name for name in after if name in before]
+    share = Distribution.of(
+        [100 * (after[name].cpu_seconds - before[name].cpu_seconds) / _WATCH_SECONDS for name in both]
+    )
+    return [
+        Figure("memory of an idle machine: p50", memory.p50, "MiB", _MEMORY),
+        Figure("memory of an idle machine: p95", memory.p95, "MiB"),
+        Figure("processor of an idle machine: p50", share.p50, "% of a core"),
+        Figure("processor of an idle machine: most", share.most, "% of a core"),
+    ]
 
 
 def _create(client: httpx.Client) -> str:
@@ -67,15 +75,3 @@ def _create_all(client: httpx.Client, count: int, failures: list[str]) -> list[s
         except httpx.HTTPError as error:
             failures.append(repr(error))
     return made
-
-
-def _machine_processes(running: Node) -> list[int]:
-    """The runtime names the node's folder in the command line of each of its processes."""
-    assert running.data is not None
-    server = running.process_id
-    return [found for found in mentioning(str(running.data)) if found != server]
-
-
-def _available_bytes() -> int:
-    with open("/proc/meminfo") as lines:
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))

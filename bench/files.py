@@ -34,6 +34,7 @@ def measure(options: FilesOptions) -> Result:
     result = Result("files", {"mebibytes": options.mebibytes, "rounds": options.rounds})
     rates: dict[str, list[float]] = {"upload": [], "download": []}
     growths: dict[str, list[float]] = {"upload": [], "download": []}
+    ours = options.place is None
     with node_at(options.place) as running, running.client() as client:
         root = f"/sandboxes/{client.post('/sandboxes', json={}).raise_for_status().json()['sandboxID']}"
         try:
@@ -57,7 +58,7 @@ def measure(options: FilesOptions) -> Result:
                 Figure(f"{name}: best of {options.rounds}", max(rates[name]), "MB/s", _RATE)
             )
             result.figures.append(Figure(f"{name}: worst of {options.rounds}", min(rates[name]), "MB/s"))
-            if running.process_id is not None:
+            if ours:
                 growth = max(growths[name])
                 result.figures.append(Figure(f"{name}: server memory grew by", growth, "MiB", _GROWTH))
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 import time
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import httpx
 from tests.support.server import ServerProcess, running_server
+
+from opencomputer.server.host.cgroups import Groups, GroupUsage
 
 _POOL_SECONDS = 180.0
 _POOL_STEADY_SECONDS = 4.0
@@ -39,12 +42,15 @@ class Node:
         running = self.process.process if self.process is not None else None
         return None if running is None else running.pid
 
-    @property
-    def data(self) -> Path | None:
-        return None if self.process is None else self.process.data
-
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=f"{self.url}/api", headers={"X-API-Key": self.api_key}, timeout=120)
+
+    def machine_usage(self) -> dict[str, GroupUsage]:
+        """What each machine of a node of our own uses of the host, by machine."""
+        assert self.process is not None
+        tag = json.loads((self.process.data / "node.json").read_text())["tag"]
+        groups = Groups.of_this_host(f"opencomputer-{tag}")
+        return {name: groups.group(name).usage() for name in groups.names()}
 
     def await_full_pool(self) -> int:
         """Wait until the pool no longer grows. Returns how many machines are ready."""

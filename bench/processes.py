@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -14,38 +12,6 @@ _SAMPLE_SECONDS = 0.05
 def resident_bytes(process_id: int) -> int:
     """The resident memory of one process, 0 when it is gone."""
     return _status_bytes(process_id, "VmRSS:")
-
-
-def proportional_bytes(process_ids: Iterable[int]) -> int:
-    """The memory of processes, what they share counted once."""
-    return sum(_rollup_bytes(process_id) for process_id in process_ids)
-
-
-def processor_seconds(process_ids: Iterable[int]) -> float:
-    """The processor time that processes have used so far."""
-    ticks = 0
-    for process_id in process_ids:
-        try:
-            fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def mentioning(text: str) -> list[int]:
-    """The processes whose command line contains `text`, except for ourselves."""
-    found: list[int] = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdecimal() or int(entry) == os.getpid():
-            continue
-        try:
-            line = Path(f"/proc/{entry}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if text.encode() in line:
-            found.append(int(entry))
-    return found
 
 
 class PeakMemory:
@@ -83,11 +49,3 @@ def _status_bytes(process_id: int, name: str) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), 0)
-
-
-def _rollup_bytes(process_id: int) -> int:
-    try:
-        lines = Path(f"/proc/{process_id}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
