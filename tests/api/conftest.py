@@ -15,7 +15,7 @@ async def folder(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -
 @pytest.fixture(scope="module")
 async def api(folder: NodeFolder) -> AsyncGenerator[Api]:
     """A node, as its first organisation sees it. What a test leaves running is killed at the end."""
-    async with folder.running() as url, api_of(url, FIRST_KEY) as made:
+    async with folder.running(POOL_MAX="1") as url, api_of(url, FIRST_KEY) as made:
         yield made
         await kill_all(made)
 

@@ -123,7 +123,7 @@ class NodeFolder:
             "DRIVER": "fake",
             "BOOTSTRAP_API_KEY": FIRST_KEY,
             "MODEL_PROVIDER": "scripted",
-            "POOL_MAX": "1",
+            "POOL_MAX": "0",
             **environment,
         }
         async with node(
