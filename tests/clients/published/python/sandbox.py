@@ -23,8 +23,9 @@ async def create_takes_envs_and_metadata():
 
 @covers("A1")
 async def create_takes_memory_and_disk():
-    async with await Sandbox.create(memory_mb=1024, disk_mb=20480, burst=False) as sandbox:
+    async with await Sandbox.create(memory_mb=1024, disk_mb=30720, burst=False) as sandbox:
         assert await sandbox.is_running()
+        assert (await sandbox.exec.run("df -m --output=size / | tail -1")).stdout.strip().isdigit()
 
 
 @covers("A1")

@@ -243,6 +243,18 @@ async def test_a_machine_without_network_is_started_for_the_claim(node: Node) ->
         assert [spec.network for spec in node.host.started if spec.id == machine.id] == [False]
 
 
+async def test_a_machine_with_another_disk_is_started_for_the_claim(node: Node) -> None:
+    """The size of a disk cannot be changed."""
+    node.policy = pool_of(1)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(10)
+        machine = await process.pool.claim(BASE, disk_bytes=2 * LIMITS.disk_bytes)
+        (spec,) = (each for each in node.host.started if each.id == machine.id)
+        assert spec.limits == replace(LIMITS, disk_bytes=2 * LIMITS.disk_bytes)
+        assert ready(process.pool) == 1
+
+
 async def test_a_machine_without_network_that_takes_too_long_is_no_capacity(node: Node) -> None:
     node.host.start_seconds = 1000
     async with node.process() as process:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -82,3 +83,14 @@ async def test_a_claimed_member_gets_the_limits_of_its_sandbox(node: Node) -> No
         await settle()
         sandbox = await process.lifecycle.create(ORG, new_sandbox(shape=rows.SHAPE))
         assert node.machine_of(sandbox).limits == LIMITS
+
+
+async def test_a_sandbox_with_another_disk_is_not_given_a_member(node: Node) -> None:
+    """A member's disk has the usual size for good."""
+    node.policy = pool_of(1)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle()
+        shape = replace(rows.SHAPE, disk_mb=2 * rows.SHAPE.disk_mb)
+        sandbox = await process.lifecycle.create(ORG, new_sandbox(shape=shape))
+        assert node.machine_of(sandbox).spec.limits.disk_bytes == shape.disk_mb << 20

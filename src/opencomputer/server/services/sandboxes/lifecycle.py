@@ -154,7 +154,11 @@ class Lifecycle:
     async def _boot(self, sandbox: Sandbox, template: TemplateLayers) -> Sandbox:
         machine: Machine | None = None
         try:
-            machine = await self._pool.claim(template, network=sandbox.network_enabled)
+            machine = await self._pool.claim(
+                template,
+                network=sandbox.network_enabled,
+                disk_bytes=machine_limits(sandbox.shape).disk_bytes,
+            )
             await self._settle(sandbox, machine)
             now = self._clock.now()
             if not await self._sandboxes.move(

@@ -128,12 +128,19 @@ class Pool:
     def put(self, template: TemplateLayers, machine: Machine) -> None:
         self._shelf(template).ready.append(machine)
 
-    async def claim(self, template: TemplateLayers, *, network: bool = True) -> Machine:
-        """A machine that nobody else has. Raises NoCapacity when none could be had in time."""
+    async def claim(
+        self, template: TemplateLayers, *, network: bool = True, disk_bytes: int | None = None
+    ) -> Machine:
+        """A machine that nobody else has. Raises NoCapacity when none could be had in time.
+
+        One that no member can be, without a network or with a disk of another size, is started for this.
+        """
         shelf = self._shelf(template)
         shelf.claims.append(self._clock.monotonic())
-        if not network:
-            return await self._start_without_network(shelf)
+        usual = self._settings.limits
+        limits = replace(usual, disk_bytes=disk_bytes or usual.disk_bytes)
+        if not network or limits != usual:
+            return await self._start_apart(shelf, limits, network=network)
         self._drop_dead(shelf)
         self._changed.set()
         if shelf.ready:
@@ -158,10 +165,10 @@ class Pool:
             with suppress(ValueError):
                 shelf.waiting.remove(future)
 
-    async def _start_without_network(self, shelf: _Shelf) -> Machine:
+    async def _start_apart(self, shelf: _Shelf, limits: Limits, *, network: bool) -> Machine:
         try:
             async with asyncio.timeout(_CLAIM_SECONDS):
-                return await self._start(shelf, network=False)
+                return await self._start(shelf, limits, network=network)
         except TimeoutError:
             raise NoCapacity from None
 
@@ -269,15 +276,15 @@ class Pool:
         shelf.ready.append(machine)
         return True
 
-    async def _start(self, shelf: _Shelf, *, network: bool = True) -> Machine:
+    async def _start(self, shelf: _Shelf, apart: Limits | None = None, *, network: bool = True) -> Machine:
         async with self._starts:
             load = await asyncio.to_thread(self._gauge.load, self._provisioning.count)
             if (reason := refusal(self._settings.admission, load)) is not None:
                 raise NoCapacity(f"no capacity: {reason}")
-            limits = self._settings.limits
-            golden = await self._golden.get(shelf.template, limits)
+            golden = await self._golden.get(shelf.template, self._settings.limits)
             token = golden.guest_token if golden else naming.new_guest_token()
-            ahead = network and not shelf.waiting
+            ahead = apart is None and not shelf.waiting
+            limits = apart or self._settings.limits
             spec = MachineSpec(
                 id=self._provisioning.new_id(),
                 layers=shelf.template.layers,
