@@ -14,14 +14,10 @@ _STEPS = 200_000
 
 @dataclass(frozen=True)
 class Calibration:
-    """`slowdown` is the typical round against the best one: 1.0 on a machine that does nothing else."""
+    """How long a round took, and how many processes wanted the processor at the end."""
 
     round_milliseconds: Distribution
     load_average: float
-
-    @property
-    def slowdown(self) -> float:
-        return self.round_milliseconds.p50 / self.round_milliseconds.least
 
     def describe(self, best: float) -> str:
         """In words, against the best round that was seen before or after."""

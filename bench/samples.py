@@ -56,8 +56,8 @@ class Figure:
     @property
     def ratio(self) -> float | None:
         """How many times the target: up to 1 it is held."""
-        if self.target is None or self.value == 0:
+        if self.target is None:
             return None
         if self.target.at_least:
-            return self.target.value / self.value
+            return self.target.value / self.value if self.value else math.inf
         return self.value / self.target.value
