@@ -243,12 +243,12 @@ async def test_a_session_lingers_so_long_after_its_last_client(api: Api, sandbox
 
 
 async def test_coming_back_in_time_keeps_a_session_alive(api: Api, sandbox: str) -> None:
-    session = await api.start(sandbox, "sleep 600", maxRunAfterDisconnect=1)
-    never = await api.start(sandbox, "sleep 600", maxRunAfterDisconnect=1)
+    session = await api.start(sandbox, "sleep 600", maxRunAfterDisconnect=2)
+    never = await api.start(sandbox, "sleep 600", maxRunAfterDisconnect=2)
     async with api.socket(at(sandbox, session)) as socket:
         await read_mark(socket)
-    async with api.socket(at(sandbox, session)) as socket:
-        await asyncio.sleep(1.5)
+    async with api.socket(at(sandbox, session)):
+        await asyncio.sleep(2.5)
         found = await sessions(api, sandbox)
         assert found[session]["running"]
         assert found[never]["running"], "before the first client the time does not run"

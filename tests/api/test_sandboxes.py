@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from opencomputer.server.domain.capacity import HostLoad
+from opencomputer.server.host.gauge import SystemGauge
+from opencomputer.server.services.sandboxes import pool
 from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all
 
 pytestmark = pytest.mark.anyio
@@ -136,6 +139,24 @@ async def test_a_cursor_that_names_nothing_is_refused(api: Api, cursor: str) -> 
 
 
 # Limits of a node
+
+
+async def test_a_create_beyond_capacity_waits_and_is_then_told_when_to_come_back(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = HostLoad(0, 32 << 30, 500 << 30, 1000 << 30, 0)
+
+    def no_room(_gauge: SystemGauge, _machines: int) -> HostLoad:
+        return full
+
+    monkeypatch.setattr(SystemGauge, "load", no_room)
+    monkeypatch.setattr(pool, "_CLAIM_SECONDS", 0.5)
+    answers = [await api.post("/sandboxes", json={}) for _ in range(2)]
+    refused = answers[-1]  # the first may have found a machine that was ready
+    assert (refused.status_code, refused.json()["code"]) == (503, "no_capacity")
+    assert "memory" in refused.json()["error"]
+    assert refused.json()["retryable"] is True
+    assert int(refused.headers["retry-after"]) >= 1
 
 
 async def test_an_organisation_may_run_so_many_at_once(tmp_path_factory: pytest.TempPathFactory) -> None:
