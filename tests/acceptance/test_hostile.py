@@ -77,10 +77,10 @@ def test_output_that_nobody_reads_takes_no_memory(server: ServerProcess, box: Bo
     """Neither without a client, nor with one that has stopped reading, in the guest or in the server."""
     assert server.process is not None
     session_id = box.start("exec yes 'a line of output that never ends'")
-    wait_for_work(box, "yes", 30)
+    wait_for_work(box, "yes", 20)
     before = resident_bytes(server.process.pid), guest_bytes(box)
     with box.attached(session_id):
-        wait_for_work(box, "yes", 200)
+        wait_for_work(box, "yes", 100)
         after = resident_bytes(server.process.pid), guest_bytes(box)
     assert after[0] - before[0] < 24 * MIB
     assert after[1] - before[1] < 16 * MIB
