@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal as signals
 from datetime import UTC, datetime
 from typing import Any
@@ -22,15 +23,24 @@ from opencomputer.wire.processes import CommandProgress, CommandResult, SessionV
 from opencomputer.wire.sandboxes import SandboxView
 
 UNKNOWN_EXIT_CODE = -1
+_HOST = re.compile(r"[A-Za-z0-9._\[\]:-]+")
 
 
 def public_origin(request: Request, services: Services) -> str:
     """Scheme and host under which clients reach this server."""
     if services.presentation.public_url:
         return services.presentation.public_url.rstrip("/")
-    scheme = request.headers.get("x-forwarded-proto", request.url.scheme)
-    host = request.headers.get("x-forwarded-host") or request.headers.get("host") or request.url.netloc
-    return f"{scheme}://{host}"
+    hosts = (_first(request, "x-forwarded-host"), _first(request, "host"))
+    scheme = _first(request, "x-forwarded-proto")
+    return "{}://{}".format(
+        scheme if scheme in ("http", "https") else request.url.scheme,
+        next((host for host in hosts if _HOST.fullmatch(host)), request.url.netloc),
+    )
+
+
+def _first(request: Request, header: str) -> str:
+    """Each proxy on the way adds its own value behind the ones before it."""
+    return request.headers.get(header, "").split(",")[0].strip()
 
 
 def sandbox(request: Request, services: Services, row: Sandbox) -> SandboxView:

@@ -18,6 +18,8 @@ from opencomputer.server.services.sandboxes.live import LiveSandbox
 # Clients come back by themselves after 1001, 1011 and 1012, and after no other code (behaviour 12.11).
 NORMAL, POLICY, INTERNAL, COME_BACK = 1000, 1008, 1011, 1012
 MAX_PAYLOAD = 32 * 1024
+# In bytes: a control frame holds no more.
+_LONGEST_REASON = 123
 
 
 class CloseSocket(Exception):
@@ -48,7 +50,7 @@ async def refusing_upgrade(websocket: WebSocket) -> AsyncGenerator[None]:
 async def _close(websocket: WebSocket, code: int, reason: str) -> None:
     # The client may be gone already, which is as good as closed.
     with suppress(RuntimeError, WebSocketDisconnect):
-        await websocket.close(code, reason[:120])
+        await websocket.close(code, reason.encode()[:_LONGEST_REASON].decode(errors="ignore"))
 
 
 async def run_until_one_ends(*parts: Coroutine[Any, Any, Any]) -> None:
