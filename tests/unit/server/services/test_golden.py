@@ -108,6 +108,15 @@ async def test_an_image_being_made_is_not_taken_for_an_old_one(golden_node: Node
         assert await making is not None
 
 
+async def test_each_memory_size_has_an_image_of_its_own(golden_node: Node) -> None:
+    async with golden_node.process() as process:
+        usual = await process.golden.get(BASE, LIMITS)
+        small = await process.golden.get(BASE, replace(LIMITS, memory_bytes=1 << 30))
+        assert usual != small
+        await process.golden.remove_stale([BASE])
+        assert await process.golden.get(BASE, LIMITS) == usual
+
+
 @pytest.mark.parametrize("step", ["save_memory", "start"])
 async def test_a_template_that_cannot_be_saved_starts_cold(golden_node: Node, step: str) -> None:
     failing = True

@@ -249,7 +249,7 @@ async def test_a_machine_with_another_disk_is_started_for_the_claim(node: Node) 
     async with node.process() as process:
         process.pool.stock(BASE)
         await settle(10)
-        machine = await process.pool.claim(BASE, disk_bytes=2 * LIMITS.disk_bytes)
+        machine = await process.pool.claim(BASE, replace(LIMITS, disk_bytes=2 * LIMITS.disk_bytes))
         (spec,) = (each for each in node.host.started if each.id == machine.id)
         assert spec.limits == replace(LIMITS, disk_bytes=2 * LIMITS.disk_bytes)
         assert ready(process.pool) == 1

@@ -41,8 +41,11 @@ class GoldenImage:
 
 
 class GoldenImages:
-    """Makes and remembers one image per template and image version. A template that cannot be saved
-    has none: its machines start cold."""
+    """Makes and remembers one image per template, memory size and image version.
+
+    A machine believes to have the memory it was born with. A template that cannot be saved has no image:
+    its machines start cold.
+    """
 
     def __init__(self, folder: Path, machines: Machines, provisioning: Provisioning) -> None:
         self._folder = folder
@@ -55,7 +58,7 @@ class GoldenImages:
         """The image of a template; the first caller makes it, the others wait."""
         if not self._machines.capabilities.memory_snapshots:
             return None
-        key = self._key(template)
+        key = f"{self._family(template)}-{limits.memory_bytes >> 20}"
         async with self._locks.setdefault(key, asyncio.Lock()):
             if key in self._refused:
                 return None
@@ -64,12 +67,10 @@ class GoldenImages:
 
     async def remove_stale(self, templates: Sequence[TemplateLayers]) -> None:
         """Delete images that no present template and build can use."""
-        keys = {self._key(template) for template in templates}
-        # An image that is being made right now is one of them.
-        wanted = keys | {_draft_name(key) for key in keys}
+        wanted = {self._family(template) for template in templates}
         await asyncio.to_thread(self._remove_others, wanted)
 
-    def _key(self, template: TemplateLayers) -> str:
+    def _family(self, template: TemplateLayers) -> str:
         parts = (template.hash, self._machines.image_version, *map(str, template.layers))
         return f"{template.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}"
 
@@ -107,7 +108,8 @@ class GoldenImages:
         if not self._folder.is_dir():
             return
         for entry in self._folder.iterdir():
-            if entry.name not in wanted:
+            # The draft of an image that is being made right now has its name behind a dot.
+            if entry.name.removeprefix(".").rpartition("-")[0] not in wanted:
                 shutil.rmtree(entry, ignore_errors=True)
 
 

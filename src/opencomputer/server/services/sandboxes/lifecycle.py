@@ -155,9 +155,7 @@ class Lifecycle:
         machine: Machine | None = None
         try:
             machine = await self._pool.claim(
-                template,
-                network=sandbox.network_enabled,
-                disk_bytes=machine_limits(sandbox.shape).disk_bytes,
+                template, machine_limits(sandbox.shape), network=sandbox.network_enabled
             )
             await self._settle(sandbox, machine)
             now = self._clock.now()

@@ -129,17 +129,17 @@ class Pool:
         self._shelf(template).ready.append(machine)
 
     async def claim(
-        self, template: TemplateLayers, *, network: bool = True, disk_bytes: int | None = None
+        self, template: TemplateLayers, limits: Limits | None = None, *, network: bool = True
     ) -> Machine:
         """A machine that nobody else has. Raises NoCapacity when none could be had in time.
 
-        One that no member can be, without a network or with a disk of another size, is started for this.
+        One that no member can be, without a network or of another size, is started for this: what programs
+        inside see of their memory and disk is settled when a machine is born.
         """
         shelf = self._shelf(template)
         shelf.claims.append(self._clock.monotonic())
-        usual = self._settings.limits
-        limits = replace(usual, disk_bytes=disk_bytes or usual.disk_bytes)
-        if not network or limits != usual:
+        limits = limits or self._settings.limits
+        if not network or limits != self._settings.limits:
             return await self._start_apart(shelf, limits, network=network)
         self._drop_dead(shelf)
         self._changed.set()
@@ -281,10 +281,10 @@ class Pool:
             load = await asyncio.to_thread(self._gauge.load, self._provisioning.count)
             if (reason := refusal(self._settings.admission, load)) is not None:
                 raise NoCapacity(f"no capacity: {reason}")
-            golden = await self._golden.get(shelf.template, self._settings.limits)
+            limits = apart or self._settings.limits
+            golden = await self._golden.get(shelf.template, limits)
             token = golden.guest_token if golden else naming.new_guest_token()
             ahead = apart is None and not shelf.waiting
-            limits = apart or self._settings.limits
             spec = MachineSpec(
                 id=self._provisioning.new_id(),
                 layers=shelf.template.layers,
