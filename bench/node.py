@@ -77,6 +77,8 @@ def node_at(place: Place | None, **settings: str) -> Generator[Node]:
         yield Node(place.url, place.api_key)
         return
     with tempfile.TemporaryDirectory(prefix="opencomputer-bench-") as folder:
-        settings = {"OPENCOMPUTER_LOG_LEVEL": "warning", **settings}
+        # Tests keep their pools small; an empty setting is the default.
+        usual = {"LOG_LEVEL": "warning", "POOL_MIN": "", "POOL_MAX": ""}
+        settings = {**{f"OPENCOMPUTER_{name}": value for name, value in usual.items()}, **settings}
         with running_server(Path(folder), **settings) as server:
             yield Node(server.url, server.api_key, server)
