@@ -86,12 +86,14 @@ async def test_killing_takes_what_called_setsid_and_lost_its_environment(harness
         assert await processes_of(machine) == []
 
 
+@pytest.mark.timeout(150)
 async def test_a_timeout_ends_a_fork_bomb_and_the_machine_is_fine(harness: GvisorHarness) -> None:
+    """How soon depends on what else this host does; that it ends, and the machine does not, depends on us."""
     async with open_machine(harness) as machine:
         bomb = replace(shell("b() { b | b & }; b; sleep 60"), timeout_seconds=3.0)
         await machine.processes.spawn(bomb)
         async with machine.processes.attach(bomb.id) as attachment:
-            finished = await asyncio.wait_for(finish(attachment), 30)
+            finished = await finish(attachment, seconds=80)
         assert finished.exit.reason == "timeout"
         begun = time.monotonic()
         assert (await run(machine, command("echo", "fine"))).stdout == b"fine\n"

@@ -100,7 +100,7 @@ async def test_sudo_on_a_terminal(harness: GvisorHarness) -> None:
             await type_until(b"cat\n", b"cat\r\n")
             await type_until(b"ping\n", b"ping\r\nping\r\n")
             await type_until(b"\x1a", b"root# ")
-            await type_until(b"kill -9 %1; exit 6\n", b"% ")
+            await type_until(b"kill -9 %1; exec sh -c 'exit 6'\n", b"% ")
             await type_until(b"echo code $?; stty -a | grep -o -- '.icanon '\n", b"code 6\r\n icanon \r\n% ")
             await attachment.write(b"exit\n")
             await finish(attachment)

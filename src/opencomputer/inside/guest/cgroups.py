@@ -1,7 +1,8 @@
-"""Process trees by control group: exact, however a process tries to get away, and bounded in number.
+"""Process trees by control group: exact, however a process tries to get away.
 
 gVisor has control groups of its own inside a machine (version 1). A session's group holds everything it
 started; we enter the group ourselves for the moment of the start, so that not even the first fork escapes.
+The number of processes is bounded elsewhere: old builds ask the group's limit at one fork in seven only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections import deque
 from contextlib import contextmanager
 
 from .loop import Loop, log
-from .memory import parse_meminfo
 from .syscalls import mount
 from .trees import Tree, Trees
 
@@ -23,11 +23,6 @@ _REMOVALS_AT_ONCE = 8
 _PRIVATE = "/run/oc/private"
 _MOUNT = f"{_PRIVATE}/cgroup"
 _WORKLOAD = "workload"
-_MOST_PROCESSES = 4096
-_LEAST_PROCESSES = 128
-_BYTES_PER_PROCESS = 1024 * 1024
-"""gVisor needs about 600 KiB for a small process. A fork bomb must end at a limit, not at the machine's
-memory, which would end the machine."""
 
 
 class CgroupTrees(Trees):
@@ -41,9 +36,6 @@ class CgroupTrees(Trees):
         mount("cgroup", _MOUNT, "pids")
         self._workload = f"{_MOUNT}/{_WORKLOAD}"
         os.makedirs(self._workload, exist_ok=True)
-        # Old builds count a process twice on its way in, so that nearly twice the limit is let in; and they
-        # do not count groups in groups, so that the limit is one of each session.
-        self._most_in_session = most_processes(_read("/proc/meminfo")) // 2
         self._outside = os.open(f"{_MOUNT}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
         self._leftovers: deque[str] = deque()
 
@@ -51,7 +43,6 @@ class CgroupTrees(Trees):
         folder = f"{self._workload}/{session_id}"
         try:
             os.makedirs(folder, exist_ok=True)
-            write(f"{folder}/pids.max", self._most_in_session)
         except OSError as error:
             log(f"no control group for session {session_id}: {error}")
             return super().new(session_id)
@@ -115,12 +106,6 @@ class CgroupTree(Tree):
         if growth is not None:
             os.close(growth)
         self._trees.remove(self._folder)
-
-
-def most_processes(meminfo: str) -> int:
-    """How many processes a machine with this /proc/meminfo may have."""
-    total, _ = parse_meminfo(meminfo)
-    return max(_LEAST_PROCESSES, min(_MOST_PROCESSES, total // _BYTES_PER_PROCESS))
 
 
 def group_in(text: str) -> str:

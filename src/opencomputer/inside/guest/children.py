@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
+
+_SECONDS_AT_ONCE = 0.02
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .loop import Loop
 
     _Owner = tuple[Callable[[int], None], Callable[[int], None] | None]
 
@@ -18,7 +23,8 @@ class Children:
     in the thread that starts processes, so a status can come neither too early nor to somebody else.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
         self._owners: dict[int, _Owner] = {}
 
     def register(
@@ -28,19 +34,28 @@ class Children:
         self._owners[pid] = (ended, stopped)
 
     def reap(self) -> None:
-        """Collect every child that is dead now."""
-        while True:
+        """Collect children that are dead now; under a flood of them some now and more in the next turn.
+
+        A fork bomb makes orphans faster than anybody can collect them, and each call may take a fifth of a
+        second; the timer that ends the bomb must still fire.
+        """
+        enough = time.monotonic() + _SECONDS_AT_ONCE
+        while time.monotonic() < enough:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
-            if os.WIFSTOPPED(status):
-                _, stopped = self._owners.get(pid, (None, None))
-                if stopped is not None:
-                    stopped(os.WSTOPSIG(status))
-                continue
-            ended, _ = self._owners.pop(pid, (None, None))
-            if ended is not None:
-                ended(status)
+            self._tell(pid, status)
+        self._loop.call_soon(self.reap)
+
+    def _tell(self, pid: int, status: int) -> None:
+        if os.WIFSTOPPED(status):
+            _, stopped = self._owners.get(pid, (None, None))
+            if stopped is not None:
+                stopped(os.WSTOPSIG(status))
+            return
+        ended, _ = self._owners.pop(pid, (None, None))
+        if ended is not None:
+            ended(status)

@@ -14,7 +14,7 @@ from .elevation import ElevationServer
 from .identity import Identity
 from .impersonation import Impersonator
 from .loop import READ, Loop, log
-from .memory import MemoryGuard
+from .memory import MemoryGuard, most_processes, read_meminfo
 from .server import Server
 from .session import Surroundings
 from .sessions import Sessions
@@ -39,10 +39,10 @@ class Guest:
 
     def __init__(self, token: str, users: UserDatabase, *, is_init: bool) -> None:
         self.loop = Loop()
-        children = Children()
+        children = Children(self.loop)
         self.loop.on_wake = children.reap
         trees = _machine_trees(self.loop) if is_init else Trees(self.loop, whole_machine=False)
-        spawner = Spawner(Impersonator() if is_init else None)
+        spawner = Spawner(Impersonator() if is_init else None, most_processes(read_meminfo()))
         around = Surroundings(self.loop, children, spawner, trees)
         self.sessions = Sessions(around, users)
         self.elevations = ElevationServer(around, users)
@@ -50,7 +50,7 @@ class Guest:
         identity = Identity(self.server, self.sessions, whole_machine=is_init)
         files = FileRequests(Workers(self.loop), users, can_give=is_init)
         self.trees = trees
-        self._memory = MemoryGuard(self.loop, trees) if is_init else None
+        self._memory = MemoryGuard(trees) if is_init else None
         self.server.operations = {
             "ping": _ping,
             "idle": self._idle,

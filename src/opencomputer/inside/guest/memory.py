@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
+import traceback
 
-from .loop import Loop, Timer, log
+from .loop import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,42 +27,74 @@ _FIRST_PAUSE = 0.1
 """Most commands are over by then and were never looked at."""
 _LEAST_SHARE = 20
 """A process with less than this part of the memory (1/n) is not what fills it: files in /tmp may be."""
+_SECONDS_TO_LOOK = 0.5
+_MOST_PROCESSES = 4096
+_LEAST_PROCESSES = 128
+_BYTES_PER_PROCESS = 1024 * 1024
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class MemoryGuard:
-    """Looks at the memory as long as there are user processes."""
+    """Looks at the memory as long as there are user processes, in a thread of its own.
 
-    def __init__(self, loop: Loop, trees: Trees) -> None:
-        self._loop = loop
+    On a machine that is busy enough one look takes seconds, and the loop has better things to do.
+    """
+
+    def __init__(self, trees: Trees) -> None:
         self._trees = trees
-        self._timer: Timer | None = None
+        self._started = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
         """A process was started."""
-        if self._timer is None:
-            self._timer = self._loop.call_later(_FIRST_PAUSE, self._check)
+        self._started.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, daemon=True)
+            self._thread.start()
 
-    def _check(self) -> None:
-        self._timer = None
-        if self._trees.count_processes() == 0:
-            return
-        total, free = parse_meminfo(_read("/proc/meminfo"))
-        if not total:
-            return
-        if free < reserve(total):
-            self._make_room(total)
-        self._timer = self._loop.call_later(pause(total, free), self._check)
+    def _watch(self) -> None:
+        while True:
+            self._started.wait()
+            self._started.clear()
+            time.sleep(_FIRST_PAUSE)
+            while self._trees.count_processes():
+                time.sleep(self._look())
 
-    def _make_room(self, total: int) -> None:
-        victim = choose(resident_sizes(), total)
-        if victim is None:
-            return
-        log(f"out of memory: killing process {victim}")
+    def _look(self) -> float:
+        """Make room if there must be; the seconds until the next look."""
         try:
-            os.kill(victim, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
+            total, free = parse_meminfo(read_meminfo())
+            if total and free < reserve(total):
+                _make_room(total)
+        except Exception:
+            # The thread must outlive every mistake of its own.
+            log(traceback.format_exc())
+            return _LONGEST_PAUSE
+        return pause(total, free)
+
+
+def _make_room(total: int) -> None:
+    victim = choose(resident_sizes(), total)
+    if victim is None:
+        return
+    log(f"out of memory: killing process {victim}")
+    try:
+        os.kill(victim, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def most_processes(meminfo: str) -> int:
+    """How many processes and threads the users of a machine with this /proc/meminfo may have.
+
+    gVisor needs about 600 KiB for a small process. A fork bomb must end at a limit and not at the memory.
+    """
+    total, _ = parse_meminfo(meminfo)
+    return max(_LEAST_PROCESSES, min(_MOST_PROCESSES, total // _BYTES_PER_PROCESS))
+
+
+def read_meminfo() -> str:
+    return _read("/proc/meminfo")
 
 
 def reserve(total: int) -> int:
@@ -91,11 +126,14 @@ def parse_meminfo(text: str) -> tuple[int, int]:
 
 
 def resident_sizes() -> dict[int, int]:
-    """Resident bytes of every process but ourselves."""
+    """Resident bytes of every process but ourselves, or of as many as can be looked at in a moment."""
     sizes: dict[int, int] = {}
+    enough = time.monotonic() + _SECONDS_TO_LOOK
     for name in os.listdir("/proc"):
         if not name.isdecimal() or int(name) == os.getpid():
             continue
+        if time.monotonic() > enough:
+            break
         fields = _read(f"/proc/{name}/statm").split()
         if len(fields) >= 2 and fields[1].isdecimal():
             sizes[int(name)] = int(fields[1]) * _PAGE

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import signal
 import stat
 import struct
@@ -72,10 +73,14 @@ class Started:
 
 
 class Spawner:
-    """Starts programs as their users, or as ourselves where there is no `impersonator`."""
+    """Starts programs as their users, or as ourselves where there is no `impersonator`.
 
-    def __init__(self, impersonator: Impersonator | None) -> None:
+    Each user may have `most_processes`, threads included.
+    """
+
+    def __init__(self, impersonator: Impersonator | None, most_processes: int) -> None:
         self._impersonator = impersonator
+        self._most_processes = most_processes
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
 
     def start_piped(self, program: Program, *, stdin: bool) -> Started:
@@ -150,7 +155,9 @@ class Spawner:
 
         if self._impersonator is None:
             return spawn()
-        return self._impersonator.call_as(program.user, spawn)
+        pid = self._impersonator.call_as(program.user, spawn)
+        self._limit(pid)
+        return pid
 
     def start_on_terminal(self, program: Program, slave: int, descriptors: tuple[int, int, int]) -> int:
         """Like `start_with`, with `slave` as the controlling terminal."""
@@ -181,7 +188,19 @@ class Spawner:
             raise _explain(program, error) from error
         # The status is collected by `Children`; without this, Popen would look for it, too.
         process.returncode = 0
+        if switch:
+            self._limit(process.pid)
         return process.pid
+
+    def _limit(self, pid: int) -> None:
+        """Bound what the process and all its user's processes may become in number; root is not bound.
+
+        Set on the child: with the limit on ourselves, nobody could start anything beside a fork bomb.
+        """
+        try:
+            resource.prlimit(pid, resource.RLIMIT_NPROC, (self._most_processes, self._most_processes))
+        except OSError:
+            pass  # it has ended already
 
     def _pipe(self, user: User, *, for_input: bool) -> tuple[int, int]:
         reader, writer = os.pipe2(os.O_CLOEXEC)

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opencomputer.inside.guest import memory
-from opencomputer.inside.guest.cgroups import most_processes
 from opencomputer.inside.guest.environment import compose, parse_environment
 from opencomputer.inside.guest.identity import with_own_name
 from opencomputer.inside.guest.lookup import NotExecutable, find_program
@@ -162,7 +161,7 @@ def test_the_last_part_of_a_path_is_not_followed(tmp_path: Path) -> None:
     ],
 )
 def test_a_small_machine_may_have_fewer_processes(meminfo: str, most: int) -> None:
-    assert most_processes(meminfo) == most
+    assert memory.most_processes(meminfo) == most
 
 
 def test_the_largest_process_makes_room() -> None:
