@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 
 import pytest
 
+from opencomputer import Sandbox
 from tests.support.driver_harness import why_no_gvisor
+from tests.support.host_state import host_state, node_state
+from tests.support.node import Api, api_of
 from tests.support.server import ServerProcess, running_server
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServerProcess]:
+    """A real node; when it is done, nothing of it is left on the host."""
     missing = why_no_gvisor()
     if missing:
         pytest.skip(missing)
-    with running_server(tmp_path_factory.mktemp("node")) as made:
+    with running_server(tmp_path_factory.mktemp("node")) as running:
+        yield running
+        tag, data = running.node_tag, running.data
+    assert [*host_state(tag, data), *node_state(tag)] == []
+
+
+@pytest.fixture(scope="module")
+async def api(server: ServerProcess, anyio_backend: str) -> AsyncGenerator[Api]:
+    async with api_of(server.url, server.api_key) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def sandbox(server: ServerProcess, anyio_backend: str) -> AsyncGenerator[Sandbox]:
+    """A sandbox that all tests of a module share."""
+    async with Sandbox.create(api_url=server.url, api_key=server.api_key) as made:
         yield made
