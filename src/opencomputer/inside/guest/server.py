@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HELLO_SECONDS = 10.0
 _MOST_STRANGERS = 16
+_STREAM_FRAMES = (protocol.DATA, protocol.CREDIT, protocol.END, protocol.CANCEL)
 
 
 def equal_secrets(left: str, right: str) -> bool:
@@ -102,6 +103,8 @@ class Server:
             self._on_stream_frame(connection, frame)
 
     def _on_stream_frame(self, connection: Connection, frame: Frame) -> None:
+        if frame.type not in _STREAM_FRAMES:
+            raise ProtocolError(f"a host cannot send frames of type {frame.type} here")
         if frame.type == protocol.CANCEL:
             cancelled = connection.drop(frame.stream)
             if cancelled is not None:
@@ -115,10 +118,8 @@ class Server:
             stream.on_data(frame.payload)
         elif frame.type == protocol.CREDIT:
             stream.on_credit(protocol.decode_count(frame.payload))
-        elif frame.type == protocol.END:
-            stream.on_end()
         else:
-            raise ProtocolError(f"a host cannot send frames of type {frame.type}")
+            stream.on_end()
 
     def _authenticate(self, connection: Connection, frame: Frame) -> None:
         if frame.type != protocol.HELLO:
