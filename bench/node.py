@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from tests.support.server import ServerProcess, running_server
 
 from opencomputer.server.host.cgroups import Groups, GroupUsage
+from tests.support.server import ServerProcess, running_server
 
 _POOL_SECONDS = 180.0
 _POOL_STEADY_SECONDS = 4.0

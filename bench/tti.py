@@ -8,11 +8,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.clients.environments import NODE_VERSIONS, node, node_modules
-
 from bench.node import Node, Place, node_at
 from bench.report import Json, Result
 from bench.samples import Distribution, Figure, Target
+from tests.clients.environments import NODE_VERSIONS, node, node_modules
 
 MODES = ("sequential", "staggered", "burst")
 _SCRIPT = Path(__file__).with_name("tti.mjs")

@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.support.driver_harness import TEMPLATES_DIR, why_no_gvisor
 
 from opencomputer.server.host.runsc_build import find_runsc
 from opencomputer.server.templates.catalogue import Template, TemplateMissing, current_template
 from opencomputer.server.templates.runtime import ensure_runtime, interpreter_arguments
+from tests.support.driver_harness import TEMPLATES_DIR, why_no_gvisor
 
 pytestmark = pytest.mark.machines
 
