@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 
 import pytest
-from bench.samples import Distribution, Figure, Target, percentile
 from hypothesis import given
 from hypothesis import strategies as st
+
+from bench.samples import Distribution, Figure, Target, percentile
 
 numbers = st.lists(st.floats(0, 1e6), min_size=1, max_size=200)
 
 
 @given(numbers, st.floats(0, 1))
-def test_a_percentile_is_a_sample_that_enough_others_stay_below(
-    samples: list[float], share: float
-) -> None:
+def test_a_percentile_is_a_sample_that_enough_others_stay_below(samples: list[float], share: float) -> None:
     ordered = sorted(samples)
     found = percentile(ordered, share)
     assert found in ordered
