@@ -288,6 +288,20 @@ async def test_an_end_that_nobody_saw_is_given_once_to_the_next_who_comes(agent:
         assert await quiet(socket)
 
 
+async def test_of_several_who_come_at_once_one_gets_the_end_that_nobody_saw(agent: Agent) -> None:
+    await agent.prompt("fail")
+    await agent.prompt("to the file")
+    await until(lambda: written(agent), "the work")
+
+    async def attach() -> int:
+        async with agent.socket() as socket:
+            while await asyncio.wait_for(socket.recv(), 10) != MARK:
+                pass
+            return int(not await quiet(socket))
+
+    assert sum(await asyncio.gather(*(attach() for _ in range(6)))) == 1
+
+
 async def test_an_end_that_somebody_saw_is_not_repeated_to_those_who_come_later(agent: Agent) -> None:
     async with agent.socket() as socket:
         await agent.prompt("one")

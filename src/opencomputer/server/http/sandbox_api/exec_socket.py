@@ -133,8 +133,12 @@ class _AgentWriter(_Writer):
         self._live = live
         self._tracker = TurnTracker()
         self._held: TurnEnd | None = None
+        self._id = ProcessId(attachment.process.id)
         delivered = attachment.process.labels.get(DELIVERED_TURN_END_LABEL, "")
-        self._delivered = int(delivered) if delivered.isdigit() else 0
+        self._note_delivered(int(delivered) if delivered.isdigit() else 0)
+
+    def _note_delivered(self, position: int) -> None:
+        self._live.turn_ends[self._id] = max(position, self._live.turn_ends.get(self._id, 0))
 
     async def _send(self, piece: Output) -> None:
         if piece.stream != frames.STDOUT:
@@ -154,15 +158,16 @@ class _AgentWriter(_Writer):
 
     async def _end_replay(self) -> None:
         await super()._end_replay()
-        if self._held is not None and self._held.position > self._delivered:
+        if self._held is not None and self._held.position > self._live.turn_ends[self._id]:
             await self._deliver(self._held)
 
     async def _deliver(self, end: TurnEnd) -> None:
+        self._note_delivered(end.position)
         await self._send_exit(end.code)
         labels = {DELIVERED_TURN_END_LABEL: str(end.position)}
         if end.claude_session_id is not None:
             labels[CLAUDE_SESSION_LABEL] = end.claude_session_id
-        await self._live.machine.processes.label(self._attachment.process.id, labels)
+        await self._live.machine.processes.label(self._id, labels)
 
 
 def _split_at(output: Output, offset: int) -> list[Output]:

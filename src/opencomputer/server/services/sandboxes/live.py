@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from opencomputer.server.contracts.machine import Machine
 from opencomputer.server.domain.sandbox import Sandbox
-from opencomputer.wire.ids import OrgId, SandboxId
+from opencomputer.wire.ids import OrgId, ProcessId, SandboxId
 
 
 @dataclass(eq=False)
@@ -16,13 +16,15 @@ class LiveSandbox:
     """A running sandbox and its machine.
 
     `ended` is set once this process no longer serves it; `moved` then tells that the sandbox itself goes on
-    (the server restarts), so that clients come back.
+    (the server restarts), so that clients come back. `turn_ends` has, by agent session, how far the ends of
+    turns have been told: at once, where the label on the session needs a moment to get there.
     """
 
     sandbox: Sandbox
     machine: Machine
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     moved: bool = False
+    turn_ends: dict[ProcessId, int] = field(default_factory=dict[ProcessId, int])
 
     @property
     def id(self) -> SandboxId:
