@@ -158,12 +158,20 @@ class _AgentWriter(_Writer):
 
     async def _end_replay(self) -> None:
         await super()._end_replay()
-        if self._held is not None and self._held.position > self._live.turn_ends[self._id]:
+        told = self._live.turn_ends[self._id]
+        if self._held is None or self._held.position <= told:
+            return
+        # Taken before it is sent: others may come at the same moment.
+        self._note_delivered(self._held.position)
+        try:
             await self._deliver(self._held)
+        except BaseException:
+            self._live.turn_ends[self._id] = told
+            raise
 
     async def _deliver(self, end: TurnEnd) -> None:
-        self._note_delivered(end.position)
         await self._send_exit(end.code)
+        self._note_delivered(end.position)
         labels = {DELIVERED_TURN_END_LABEL: str(end.position)}
         if end.claude_session_id is not None:
             labels[CLAUDE_SESSION_LABEL] = end.claude_session_id
