@@ -33,7 +33,7 @@ from opencomputer.server.services.sandboxes.sessions import Sessions
 from opencomputer.server.settings import Settings
 
 # What one idle machine adds to the host; bench density measures it.
-_MACHINE_BYTES = 40 << 20
+_MACHINE_BYTES = 24 << 20
 
 
 @dataclass(frozen=True)

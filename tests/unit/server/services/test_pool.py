@@ -41,6 +41,32 @@ async def test_the_pool_is_filled_one_by_one_and_refilled_after_a_claim(node: No
         assert len(node.host.started) == 5
 
 
+async def test_a_refill_waits_for_a_quiet_moment_while_enough_is_left(node: Node) -> None:
+    """One claim after the other is served without a start that competes with them."""
+    node.policy = pool_of(8)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(10)
+        for _ in range(5):
+            await process.pool.claim(BASE)
+            await settle(0.3)
+        assert len(node.host.started) == 8
+        await settle(10)
+        assert ready(process.pool) == 8
+
+
+async def test_a_refill_does_not_wait_when_little_is_left(node: Node) -> None:
+    """A client that claims without a pause must not leave the pool empty."""
+    node.policy = pool_of(8)
+    async with node.process() as process:
+        process.pool.stock(BASE)
+        await settle(10)
+        for _ in range(20):
+            await process.pool.claim(BASE)
+            await settle(0.3)
+        assert ready(process.pool) >= 1
+
+
 async def test_members_rest_until_they_are_claimed(node: Node) -> None:
     node.policy = pool_of(2)
     async with node.process() as process:

@@ -31,6 +31,8 @@ _CLAIM_SECONDS = 30.0
 _FIRST_BACKOFF_SECONDS = 1.0
 _LONGEST_BACKOFF_SECONDS = 60.0
 _REFILL_WEIGHT = 1
+_QUIET_SECONDS = 0.5
+_LOW_SHARE = 0.25
 # A shell, the dynamic linker and one large program: what most first commands need.
 _REHEARSED = (("/bin/sh", "-c", "node -v"),)
 
@@ -67,7 +69,8 @@ class Pool:
     """Hands out machines. Claims that find none ready wait in order; starts serve them first.
 
     When nobody waits the pool is refilled, one machine at a time and with what the processor has left, so
-    that the host belongs to those who use it. A member has had a rehearsal; its claimer sets its limits.
+    that the host belongs to those who use it; while enough is left, not before the last claim is a moment
+    ago. A member has had a rehearsal; its claimer sets its limits.
     """
 
     def __init__(
@@ -208,9 +211,19 @@ class Pool:
             del self._shelves[shelf.template.hash]
         elif now < shelf.refill_at:
             return min(_CAPACITY_POLL_SECONDS, shelf.refill_at - now)
-        elif len(shelf.ready) < self._target(shelf, now):
+        elif len(shelf.ready) < (target := self._target(shelf, now)):
+            pause = self._pause_for_claims(shelf, now, target)
+            if pause > 0:
+                return pause
             self._begin(shelf)
         return _CAPACITY_POLL_SECONDS
+
+    def _pause_for_claims(self, shelf: _Shelf, now: float, target: int) -> float:
+        """How long a refill has to wait. A client that creates one sandbox after another would be slowed
+        down by it; when little is left, it would be slowed down more by finding nothing."""
+        if not shelf.claims or len(shelf.ready) <= target * _LOW_SHARE:
+            return 0.0
+        return _QUIET_SECONDS - (now - shelf.claims[-1])
 
     def _drop_dead(self, shelf: _Shelf) -> None:
         for machine in [member for member in shelf.ready if member.lost]:
