@@ -13,6 +13,7 @@ from opencomputer.server.domain.errors import (
     ConcurrencyLimit,
     Gone,
     IdempotencyMismatch,
+    MachineLost,
     NoCapacity,
     NotFound,
     NotReady,
@@ -123,6 +124,40 @@ async def test_a_fault_at_any_step_of_a_create_leaves_nothing(
         with pytest.raises((StartFailed, ValueError)):
             await process.create(shape=SandboxShape(1024, 1, 20480))
         assert nothing_is_left(node, process)
+
+
+def dies_at(node: Node, step: str, times: int) -> None:
+    """Machines end at this step, so many of them."""
+    left = iter(range(times))
+
+    async def die(current: str, machine_id: MachineId) -> None:
+        if current == step and next(left, None) is not None:
+            node.host.machines[machine_id].die()
+            raise MachineLost
+
+    node.host.before = die
+
+
+@pytest.mark.parametrize("step", ["identify", "set_limits"])
+async def test_a_machine_that_ends_just_when_it_is_claimed_is_replaced(node: Node, step: str) -> None:
+    """One that was ready may be gone before anybody has noticed; its claimer need not know."""
+    dies_at(node, step, 1)
+    async with node.process() as process:
+        sandbox = await process.create()
+        live = await process.lifecycle.live(ORG, sandbox.id)
+        assert not live.machine.lost
+        assert node.sandbox(sandbox).machine_id == live.machine.id
+        assert list(node.host.machines) == [live.machine.id] == list(node.tables.machines)
+
+
+async def test_a_create_whose_machines_all_end_fails_as_a_create_and_leaves_nothing(node: Node) -> None:
+    """Not as a sandbox that is gone: there never was one."""
+    dies_at(node, "identify", 100)
+    async with node.process() as process:
+        with pytest.raises(StartFailed):
+            await process.create()
+        assert nothing_is_left(node, process)
+        assert len(node.host.started) < 5
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -9,6 +9,7 @@ import pytest
 
 from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.contracts.stores import MachineState
+from opencomputer.server.domain.capacity import PoolPolicy
 from opencomputer.server.domain.errors import NoCapacity
 from tests.unit.server.services.harness import BASE, LIMITS, Node, pool_of, ready, settle
 
@@ -287,6 +288,18 @@ async def test_a_machine_without_network_that_takes_too_long_is_no_capacity(node
         with pytest.raises(NoCapacity):
             await process.pool.claim(BASE, network=False)
     assert node.tables.machines == {}
+
+
+async def test_claims_that_no_member_can_serve_are_no_demand_for_members(node: Node) -> None:
+    node.policy = PoolPolicy(memory_share=0.9, machine_bytes=1 << 20, minimum=0, maximum=50)
+    async with node.process() as process:
+        for _ in range(5):
+            await process.pool.claim(BASE, network=False)
+        await settle(30)
+        assert ready(process.pool) == 0
+        await process.pool.claim(BASE)
+        await settle(30)
+        assert ready(process.pool) == 2
 
 
 async def test_closing_ends_every_member_and_every_start(node: Node) -> None:

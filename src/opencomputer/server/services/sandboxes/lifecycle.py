@@ -19,9 +19,11 @@ from opencomputer.server.domain.errors import (
     Conflict,
     Gone,
     IdempotencyMismatch,
+    MachineLost,
     NotFound,
     NotReady,
     OperationInProgress,
+    StartFailed,
 )
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState, StopReason
 from opencomputer.server.services.background import Background
@@ -154,10 +156,7 @@ class Lifecycle:
     async def _boot(self, sandbox: Sandbox, template: TemplateLayers) -> Sandbox:
         machine: Machine | None = None
         try:
-            machine = await self._pool.claim(
-                template, machine_limits(sandbox.shape), network=sandbox.network_enabled
-            )
-            await self._settle(sandbox, machine)
+            machine = await self._machine_for(sandbox, template)
             now = self._clock.now()
             if not await self._sandboxes.move(
                 sandbox.id, SandboxState.CREATING, SandboxState.RUNNING, at=now
@@ -169,6 +168,28 @@ class Lifecycle:
         created = replace(sandbox, state=SandboxState.RUNNING, started_at=now, machine_id=machine.id)
         self.attend(created, machine)
         return created
+
+    async def _machine_for(self, sandbox: Sandbox, template: TemplateLayers) -> Machine:
+        """A machine that is this sandbox's own. One that ends just when it is claimed is replaced once."""
+        try:
+            return await self._claim(sandbox, template)
+        except MachineLost:
+            _log.warning("a machine ended while it was claimed; taking another", sandbox=sandbox.id)
+        try:
+            return await self._claim(sandbox, template)
+        except MachineLost as error:
+            raise StartFailed from error
+
+    async def _claim(self, sandbox: Sandbox, template: TemplateLayers) -> Machine:
+        machine = await self._pool.claim(
+            template, machine_limits(sandbox.shape), network=sandbox.network_enabled
+        )
+        try:
+            await self._settle(sandbox, machine)
+        except BaseException:
+            await asyncio.shield(self._provisioning.stop(machine))
+            raise
+        return machine
 
     async def _settle(self, sandbox: Sandbox, machine: Machine) -> None:
         """Make a pooled machine this sandbox's own."""

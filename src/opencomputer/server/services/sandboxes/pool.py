@@ -140,10 +140,10 @@ class Pool:
         inside see of their memory and disk is settled when a machine is born.
         """
         shelf = self._shelf(template)
-        shelf.claims.append(self._clock.monotonic())
         limits = limits or self._settings.limits
         if not network or limits != self._settings.limits:
             return await self._start_apart(shelf, limits, network=network)
+        shelf.claims.append(self._clock.monotonic())
         self._drop_dead(shelf)
         self._changed.set()
         if shelf.ready:
