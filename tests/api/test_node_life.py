@@ -6,11 +6,13 @@ import asyncio
 import json
 import stat
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
 from opencomputer.server.identity import DataFolderBusy
 from opencomputer.server.listeners import AddressInUse
+from opencomputer.server.machines.launcher import Launcher
 from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all, output, receive_all, until
 
 pytestmark = pytest.mark.anyio
@@ -155,6 +157,50 @@ async def test_a_sandbox_that_dies_while_no_node_runs_is_recorded_as_lost(fresh:
         assert found["stopReason"] == "crash"
         answer = await api.post(f"/sandboxes/{sandbox}/exec/run", json={"cmd": "true"})
         assert (answer.status_code, answer.json()["code"]) == (410, "sandbox_stopped")
+
+
+async def test_while_machines_are_adopted_the_node_answers_and_says_when_to_come_back(
+    fresh: NodeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was running is not there yet, what is new works at once."""
+    async with fresh.running() as url, api_of(url, FIRST_KEY) as api:
+        sandbox = (await api.create())["sandboxID"]
+    adopt, go_on = Launcher.adopt, asyncio.Event()
+
+    async def slowly_adopt(*arguments: Any, **options: Any) -> Any:
+        await go_on.wait()
+        return await adopt(*arguments, **options)
+
+    monkeypatch.setattr(Launcher, "adopt", slowly_adopt)
+    (fresh.path / "local-node.json").unlink()
+    ready, done = asyncio.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with fresh.running():
+            ready.set()
+            await done.wait()
+
+    async def told() -> str:
+        local = fresh.path / "local-node.json"
+        return json.loads(local.read_text())["apiUrl"] if local.exists() else ""
+
+    serving = asyncio.create_task(serve())
+    async with api_of(await until(told, "the node's address"), FIRST_KEY) as api:
+        assert (await api.client.get("/healthz")).status_code == 200
+        for answer in (await api.client.get("/readyz"), await api.get(f"/sandboxes/{sandbox}/exec")):
+            assert answer.status_code == 503
+            assert int(answer.headers["retry-after"]) >= 1
+        assert (await api.get(f"/sandboxes/{sandbox}")).json()["status"] == "running"
+        new = (await api.create())["sandboxID"]
+        assert (await api.run(new, "echo new"))["stdout"] == "new\n"
+        assert not ready.is_set()
+        go_on.set()
+        await asyncio.wait_for(ready.wait(), 20)
+        for each, word in ((sandbox, "old"), (new, "new")):
+            assert (await api.run(each, f"echo {word}"))["stdout"] == f"{word}\n"
+        await kill_all(api)
+    done.set()
+    await serving
 
 
 async def test_not_a_credential_is_in_the_log(fresh: NodeFolder, capfd: pytest.CaptureFixture[str]) -> None:
