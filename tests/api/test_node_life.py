@@ -159,12 +159,8 @@ async def test_a_sandbox_that_dies_while_no_node_runs_is_recorded_as_lost(fresh:
         assert (answer.status_code, answer.json()["code"]) == (410, "sandbox_stopped")
 
 
-async def test_while_machines_are_adopted_the_node_answers_and_says_when_to_come_back(
-    fresh: NodeFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was running is not there yet, what is new works at once."""
-    async with fresh.running() as url, api_of(url, FIRST_KEY) as api:
-        sandbox = (await api.create())["sandboxID"]
+def adopting_waits(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Let no machine be adopted until the event is set."""
     adopt, go_on = Launcher.adopt, asyncio.Event()
 
     async def slowly_adopt(*arguments: Any, **options: Any) -> Any:
@@ -172,6 +168,16 @@ async def test_while_machines_are_adopted_the_node_answers_and_says_when_to_come
         return await adopt(*arguments, **options)
 
     monkeypatch.setattr(Launcher, "adopt", slowly_adopt)
+    return go_on
+
+
+async def test_while_machines_are_adopted_the_node_answers_and_says_when_to_come_back(
+    fresh: NodeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was running is not there yet, what is new works at once."""
+    async with fresh.running() as url, api_of(url, FIRST_KEY) as api:
+        sandbox = (await api.create())["sandboxID"]
+    go_on = adopting_waits(monkeypatch)
     local = fresh.path / "local-node.json"
     local.unlink()
     ready, done = asyncio.Event(), asyncio.Event()
