@@ -15,3 +15,9 @@ ApiKeyId = NewType("ApiKeyId", str)
 
 ProcessId = NewType("ProcessId", str)
 """8 lower-case hex digits, unique within one sandbox: exec, agent and terminal sessions."""
+
+SnapshotId = NewType("SnapshotId", str)
+"""A UUID: a checkpoint, a hibernation, or what an image was built into."""
+
+PatchId = NewType("PatchId", str)
+"""A UUID."""

@@ -14,6 +14,10 @@ from typing import NewType, Protocol
 MachineId = NewType("MachineId", str)
 """`m` followed by 15 lower-case hex digits: ids of one length, because runsc accepts prefixes."""
 
+LAYER = "layer"
+MEMORY = "memory"
+"""The folders of a saved machine (`Running.save`)."""
+
 Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 
 
@@ -58,10 +62,11 @@ class Capabilities:
 class MachineSpec:
     """Everything needed to start one machine.
 
-    `layers` are immutable folders, bottom first. `memory_image` is a folder written by
-    `Running.save_memory` of a machine with the same layers; None means a cold start. `token` is the
-    secret with which the host will introduce itself to the guest of a cold-started machine; a restored
-    guest still has the token of the machine that was saved.
+    `layers` are immutable folders, bottom first. `memory_image` is the `MEMORY` folder that `Running.save`
+    wrote of a machine that saw just the files which `layers` show: its own layers and, above them, the
+    `LAYER` folder of the same saving. None means a cold start. `token` is the secret with which the host
+    will introduce itself to the guest of a cold-started machine; a restored guest still has the token of
+    the machine that was saved.
     """
 
     id: MachineId
@@ -100,11 +105,16 @@ class Running(Protocol):
         """Undo `freeze`. Idempotent, well under a millisecond."""
         ...
 
-    async def save_memory(self, folder: Path) -> None:
-        """Write a memory image and go on running.
+    async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
+        """Write down what the machine is at one instant, and go on running.
 
-        `folder` must not exist and appears only when the image is complete. Raises SnapshotRefused with
-        the runtime's own reason when the machine cannot be saved now; the machine is unharmed.
+        `folder` must not exist and appears only when it is complete, with the folder `LAYER`: a copy of the
+        writable layer, usable as an immutable layer above the machine's own; and with `memory`, the folder
+        `MEMORY`: the memory and all else that the driver needs to go on from it.
+
+        With `go_on` False a machine that was saved stays paused, for nothing but `stop`; one that could not
+        be saved goes on. Raises SnapshotRefused with the runtime's own reason when the machine cannot be
+        saved now; the machine is unharmed.
         """
         ...
 

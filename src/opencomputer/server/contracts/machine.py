@@ -147,14 +147,19 @@ class Machine(Protocol):
         ...
 
     async def identify(self, identity: Identity) -> None:
-        """Give the machine a new identity; also synchronises its clock and restarts nothing."""
+        """Tell the machine who it is from now on, and let processes go on that are held since it was saved.
+
+        Comes before any other call to a machine that was started from a memory image."""
         ...
 
     async def rest(self) -> None:
         """Freeze now if no user process runs."""
         ...
 
-    async def save_memory(self, folder: Path) -> None: ...
+    async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
+        """As `Running.save`. With `memory`, the user's processes are held: in the image until the machine
+        made from it has been identified, here until the saving is over. Calls wait meanwhile."""
+        ...
 
     async def set_limits(self, limits: Limits) -> None: ...
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from opencomputer.server.contracts.driver import DriverRecord, MachineId
 from opencomputer.server.domain.access import ApiKey, Organisation
-from opencomputer.server.domain.sandbox import Sandbox, SandboxState, StopReason
-from opencomputer.wire.ids import ApiKeyId, OrgId, SandboxId
+from opencomputer.server.domain.layers import LayerId, MemoryId
+from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState, StopReason
+from opencomputer.server.domain.snapshot import Patch, SavedMemory, Snapshot, SnapshotPurpose, SnapshotState
+from opencomputer.wire.ids import ApiKeyId, OrgId, PatchId, SandboxId, SnapshotId
 
 
 class OrganisationStore(Protocol):
@@ -36,6 +38,22 @@ class ApiKeyStore(Protocol):
         ...
 
     async def used(self, key_id: ApiKeyId, at: datetime) -> None: ...
+
+
+class SandboxFields(TypedDict, total=False):
+    """What may change about a sandbox besides its state. What is not named stays."""
+
+    layers: tuple[LayerId, ...]
+    shape: SandboxShape
+    timeout_seconds: int
+    due_at: datetime | None
+    generation: int
+    hibernation: SnapshotId | None
+    patch_position: int
+    patch_error: str | None
+    hibernate_failures: int
+    last_hibernate_error: str | None
+    recovered: int | None
 
 
 class SandboxStore(Protocol):
@@ -64,8 +82,22 @@ class SandboxStore(Protocol):
         *,
         at: datetime,
         reason: StopReason | None = None,
+        fields: SandboxFields | None = None,
+        concurrency_limit: int | None = None,
     ) -> bool:
-        """Compare-and-set the state. False when it was no longer `before`."""
+        """Compare-and-set the state, and `fields` with it. False when it was no longer `before`.
+
+        A sandbox that is not active has no machine. With a limit, raises ConcurrencyLimit when the sandbox
+        would become active beyond it.
+        """
+        ...
+
+    async def update(self, sandbox_id: SandboxId, fields: SandboxFields) -> bool:
+        """Change what does not depend on the state. False: there is no such sandbox."""
+        ...
+
+    async def due(self, now: datetime, *, limit: int) -> Sequence[Sandbox]:
+        """Running sandboxes of all organisations whose `due_at` has come, the longest overdue first."""
         ...
 
     async def set_timeout(self, org_id: OrgId, sandbox_id: SandboxId, seconds: int) -> bool: ...
@@ -110,3 +142,75 @@ class MachineStore(Protocol):
     async def remove(self, machine_id: MachineId) -> None: ...
 
     async def list(self) -> Sequence[MachineRow]: ...
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Everything that some snapshot, or some sandbox that is not stopped, is made of."""
+
+    layers: frozenset[LayerId]
+    memories: frozenset[MemoryId]
+
+
+class SnapshotStore(Protocol):
+    async def add(self, snapshot: Snapshot, *, instead_of: Sequence[SnapshotId] = ()) -> None:
+        """Insert a snapshot and remove others, in one transaction.
+
+        Raises Conflict when a checkpoint of the sandbox, other than those removed and those that failed, has
+        this name; then nothing is changed.
+        """
+        ...
+
+    async def get(self, snapshot_id: SnapshotId) -> Snapshot | None:
+        """Of any organisation: the caller checks whose it is, because public ones may be used by all."""
+        ...
+
+    async def checkpoints(self, org_id: OrgId, sandbox_id: SandboxId) -> Sequence[Snapshot]:
+        """Newest first."""
+        ...
+
+    async def protected(self, sandbox_id: SandboxId) -> frozenset[SnapshotId]:
+        """The sandbox's checkpoints that have patches, or that a sandbox which is not stopped was made from."""
+        ...
+
+    async def ready(
+        self,
+        snapshot_id: SnapshotId,
+        layers: tuple[LayerId, ...],
+        memory: SavedMemory | None,
+        *,
+        size_bytes: int,
+        at: datetime,
+    ) -> bool:
+        """From processing to ready. False when it is not processing any more, or was removed."""
+        ...
+
+    async def fail(self, snapshot_id: SnapshotId, error: str, at: datetime) -> bool:
+        """From processing to failed."""
+        ...
+
+    async def publish(self, snapshot_id: SnapshotId, public: bool) -> None: ...
+
+    async def remove(self, snapshot_id: SnapshotId) -> bool:
+        """Remove a snapshot and its patches. False when there is none."""
+        ...
+
+    async def in_state(
+        self, state: SnapshotState, purpose: SnapshotPurpose | None = None
+    ) -> Sequence[Snapshot]:
+        """Of all organisations: for recovery."""
+        ...
+
+    async def wanted(self) -> Wanted: ...
+
+
+class PatchStore(Protocol):
+    async def add(self, patch: Patch) -> Patch:
+        """Insert a patch; the answer has the sequence number it got (the one given is not looked at)."""
+        ...
+
+    async def list(self, checkpoint_id: SnapshotId, *, after: int = 0) -> Sequence[Patch]:
+        """Ascending, only those whose sequence is greater than `after`."""
+        ...
+
+    async def remove(self, checkpoint_id: SnapshotId, patch_id: PatchId) -> bool: ...

@@ -160,3 +160,23 @@ class DiskFull(OpenComputerError):
     """The sandbox's disk is full."""
 
     code = "disk_full"
+
+
+class ArtefactMissing(OpenComputerError):
+    """A stored layer or memory image is missing."""
+
+    code = "artefact_missing"
+
+
+class ArtefactDamaged(OpenComputerError):
+    """A stored layer or memory image is damaged."""
+
+    code = "artefact_damaged"
+
+
+class HostDiskFull(OpenComputerError):
+    """The server has no room on its disk for that."""
+
+    code = "host_disk_full"
+    retryable = True
+    retry_after_seconds = 30

@@ -111,7 +111,11 @@ class Identity:
     """Who a machine is from now on. Everything that must differ between two machines of one image.
 
     `token` replaces the secret with which the host introduces itself. `environment` is visible to every
-    later process. `entropy` is mixed into the guest's random state.
+    later process, and `workdir` is where they start unless they are told otherwise (None: the user's home).
+    `entropy` is mixed into the guest's random state. `boot_id` None keeps the present one. `generation`
+    tells programs that their memory was copied: it is another number than before whenever it was. `copied`:
+    the machine goes on as another sandbox than the one that was saved, so what identifies it to others, as
+    its SSH host keys, is made anew.
     """
 
     sandbox_id: str
@@ -120,3 +124,7 @@ class Identity:
     token: str
     entropy: bytes
     environment: Mapping[str, str]
+    workdir: str | None = None
+    boot_id: str | None = None
+    generation: int = 0
+    copied: bool = False

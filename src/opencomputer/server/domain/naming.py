@@ -7,7 +7,7 @@ import re
 import secrets
 import uuid
 
-from opencomputer.wire.ids import ApiKeyId, OrgId, ProcessId, SandboxId
+from opencomputer.wire.ids import ApiKeyId, OrgId, PatchId, ProcessId, SandboxId, SnapshotId
 
 API_KEY_PREFIX = "osb_"
 _SHOWN_OF_KEY = 12
@@ -24,6 +24,14 @@ def new_machine_id() -> str:
 
 def new_process_id() -> ProcessId:
     return ProcessId(secrets.token_hex(4))
+
+
+def new_snapshot_id() -> SnapshotId:
+    return SnapshotId(str(uuid.uuid4()))
+
+
+def new_patch_id() -> PatchId:
+    return PatchId(str(uuid.uuid4()))
 
 
 def new_org_id() -> OrgId:

@@ -8,12 +8,21 @@ from datetime import datetime
 from enum import StrEnum
 
 from opencomputer.server.domain.errors import Conflict
-from opencomputer.wire.ids import OrgId, SandboxId
+from opencomputer.server.domain.layers import LayerId
+from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
 
 class SandboxState(StrEnum):
+    """Each is stored *before* the first step that makes the one before it untrue."""
+
     CREATING = "creating"
     RUNNING = "running"
+    HIBERNATING = "hibernating"
+    HIBERNATED = "hibernated"
+    WAKING = "waking"
+    RESTORING = "restoring"
+    """Going back to a checkpoint, in place."""
+    REBOOTING = "rebooting"
     STOPPED = "stopped"
     FAILED = "failed"
 
@@ -26,10 +35,55 @@ class StopReason(StrEnum):
 
 TRANSITIONS: Mapping[SandboxState, frozenset[SandboxState]] = {
     SandboxState.CREATING: frozenset({SandboxState.RUNNING, SandboxState.FAILED, SandboxState.STOPPED}),
-    SandboxState.RUNNING: frozenset({SandboxState.STOPPED}),
+    SandboxState.RUNNING: frozenset(
+        {
+            SandboxState.HIBERNATING,
+            SandboxState.RESTORING,
+            SandboxState.REBOOTING,
+            SandboxState.HIBERNATED,  # its machine was lost, and what it slept as before is still there
+            SandboxState.STOPPED,
+        }
+    ),
+    SandboxState.HIBERNATING: frozenset(
+        {SandboxState.RUNNING, SandboxState.HIBERNATED, SandboxState.STOPPED}
+    ),
+    SandboxState.HIBERNATED: frozenset({SandboxState.WAKING, SandboxState.STOPPED}),
+    SandboxState.WAKING: frozenset({SandboxState.RUNNING, SandboxState.HIBERNATED, SandboxState.STOPPED}),
+    SandboxState.RESTORING: frozenset({SandboxState.RUNNING, SandboxState.STOPPED}),
+    SandboxState.REBOOTING: frozenset({SandboxState.RUNNING, SandboxState.STOPPED}),
     SandboxState.STOPPED: frozenset(),
     SandboxState.FAILED: frozenset(),
 }
+
+ACTIVE = frozenset(
+    {
+        SandboxState.CREATING,
+        SandboxState.RUNNING,
+        SandboxState.HIBERNATING,
+        SandboxState.WAKING,
+        SandboxState.RESTORING,
+        SandboxState.REBOOTING,
+    }
+)
+"""Has, or is about to have, a machine: counts against the limit of running sandboxes."""
+
+_SHOWN = {
+    SandboxState.HIBERNATING: SandboxState.RUNNING,
+    SandboxState.WAKING: SandboxState.HIBERNATED,
+    SandboxState.RESTORING: SandboxState.RUNNING,
+    SandboxState.REBOOTING: SandboxState.RUNNING,
+}
+
+
+def shown(state: SandboxState) -> SandboxState:
+    """The state a client sees: it knows nothing of what is under way (behaviour 2.3)."""
+    return _SHOWN.get(state, state)
+
+
+def stored_as(state: SandboxState) -> frozenset[SandboxState]:
+    """All states that show as `state`."""
+    return frozenset(each for each in SandboxState if shown(each) is state)
+
 
 HIDDEN = frozenset({SandboxState.CREATING, SandboxState.FAILED})
 """States a client never sees: create is synchronous and a failed create leaves nothing (behaviour 2.3)."""
@@ -73,6 +127,26 @@ class Sandbox:
     stop_reason: StopReason | None = None
     idempotency_key: str | None = None
     request_hash: str | None = None
+    layers: tuple[LayerId, ...] = ()
+    """Below its machine's own writable layer and above the template's, bottom first."""
+    origin_layers: tuple[LayerId, ...] = ()
+    """The layers it was created with: what `diff` compares with when nothing else is named."""
+    workdir: str | None = None
+    generation: int = 0
+    """How often memory was copied on the way to this sandbox's present machine."""
+    from_checkpoint: SnapshotId | None = None
+    hibernation: SnapshotId | None = None
+    """The snapshot it sleeps as, or slept as last."""
+    patch_source: SnapshotId | None = None
+    patch_position: int = 0
+    patch_error: str | None = None
+    due_at: datetime | None = None
+    """When it goes to sleep if nobody uses it until then."""
+    hibernate_failures: int = 0
+    """Attempts to put it to sleep that failed since it was last used."""
+    last_hibernate_error: str | None = None
+    recovered: int | None = None
+    """The step of the recovery ladder that the last wake had to take; None when memory was restored."""
 
     @property
     def visible(self) -> bool:
