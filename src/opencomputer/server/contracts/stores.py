@@ -170,7 +170,7 @@ class SnapshotStore(Protocol):
         ...
 
     async def protected(self, sandbox_id: SandboxId) -> frozenset[SnapshotId]:
-        """The sandbox's checkpoints that have patches, or that a sandbox which is not stopped was made from."""
+        """The sandbox's checkpoints with patches, or that a sandbox which is not stopped was made from."""
         ...
 
     async def ready(
