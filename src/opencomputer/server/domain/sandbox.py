@@ -40,7 +40,6 @@ TRANSITIONS: Mapping[SandboxState, frozenset[SandboxState]] = {
             SandboxState.HIBERNATING,
             SandboxState.RESTORING,
             SandboxState.REBOOTING,
-            SandboxState.HIBERNATED,  # its machine was lost, and what it slept as before is still there
             SandboxState.STOPPED,
         }
     ),

@@ -13,7 +13,7 @@ from opencomputer.server.domain.access import Caller
 from opencomputer.server.domain.errors import MachineLost, OpenComputerError
 from opencomputer.server.http.auth import services_of
 from opencomputer.server.http.errors import render_error
-from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
 
 # Clients come back by themselves after 1001, 1011 and 1012, and after no other code (behaviour 12.11).
 NORMAL, POLICY, INTERNAL, COME_BACK = 1000, 1008, 1011, 1012
@@ -83,9 +83,9 @@ async def until_ended(websocket: WebSocket, live: LiveSandbox, caller: Caller) -
 
 
 def ended_reason(live: LiveSandbox) -> CloseSocket:
-    if live.moved:
-        return CloseSocket(COME_BACK, "the server restarts; attach again")
-    return CloseSocket(NORMAL, "sandbox stopped")
+    # Only where coming back helps now: a client must not wake a sandbox that has just gone to sleep.
+    code = COME_BACK if live.ending is Ending.HANDED_ON else NORMAL
+    return CloseSocket(code, live.ending)
 
 
 @asynccontextmanager

@@ -5,25 +5,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from opencomputer.server.contracts.machine import Machine
 from opencomputer.server.domain.sandbox import Sandbox
 from opencomputer.wire.ids import OrgId, ProcessId, SandboxId
 
 
+class Ending(StrEnum):
+    """Why a machine is not served any more. After all but `STOPPED` the sandbox itself goes on."""
+
+    STOPPED = "sandbox stopped"
+    HANDED_ON = "the server restarts; attach again"
+    HIBERNATED = "sandbox hibernated"
+    RESTORED = "sandbox restored"
+    REBOOTED = "sandbox rebooted"
+
+
 @dataclass(eq=False)
 class LiveSandbox:
     """A running sandbox and its machine.
 
-    `ended` is set once this process no longer serves it; `moved` then tells that the sandbox itself goes on
-    (the server restarts), so that clients come back. `turn_ends` has, by agent session, how far the ends of
+    `ended` is set once this machine is no longer served; `ending` then tells why. `turn_ends` has, by agent session, how far the ends of
     turns have been told: at once, where the label on the session needs a moment to get there.
     """
 
     sandbox: Sandbox
     machine: Machine
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    moved: bool = False
+    ending: Ending = Ending.STOPPED
     turn_ends: dict[ProcessId, int] = field(default_factory=dict[ProcessId, int])
 
     @property
@@ -54,10 +64,10 @@ class LiveSandboxes:
         """Whose machine has this network address."""
         return next((live for live in self._by_id.values() if live.machine.address == address), None)
 
-    def remove(self, sandbox_id: SandboxId, *, moved: bool = False) -> LiveSandbox | None:
+    def remove(self, sandbox_id: SandboxId, ending: Ending = Ending.STOPPED) -> LiveSandbox | None:
         """Take a sandbox out and tell everybody who streams from it. None: somebody else already has."""
         live = self._by_id.pop(sandbox_id, None)
         if live is not None:
-            live.moved = moved
+            live.ending = ending
             live.ended.set()
         return live
