@@ -11,8 +11,18 @@ from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.contracts.stores import MachineRow, MachineState
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.access import ApiKey, Organisation
+from opencomputer.server.domain.layers import LayerId, MemoryId
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState
-from opencomputer.wire.ids import OrgId
+from opencomputer.server.domain.snapshot import (
+    Origin,
+    Patch,
+    SavedMemory,
+    Snapshot,
+    SnapshotKind,
+    SnapshotPurpose,
+    SnapshotState,
+)
+from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SHAPE = SandboxShape(4096, 1, 20480)
@@ -64,6 +74,43 @@ def machine(**changes: Any) -> MachineRow:
         template_hash="h1",
         image_version="memory-1",
         guest_token="a token",
+        created_at=NOON,
+    )
+    return replace(row, **changes)
+
+
+def layer() -> LayerId:
+    return LayerId(secrets.token_hex(32))
+
+
+def memory(**changes: Any) -> SavedMemory:
+    return replace(SavedMemory(MemoryId(secrets.token_hex(32)), "memory-1", "a token"), **changes)
+
+
+def checkpoint(org_id: OrgId, sandbox_id: SandboxId, **changes: Any) -> Snapshot:
+    """One that is processing, under a name of its own."""
+    snapshot_id = naming.new_snapshot_id()
+    row = Snapshot(
+        id=snapshot_id,
+        org_id=org_id,
+        purpose=SnapshotPurpose.CHECKPOINT,
+        kind=SnapshotKind.FULL,
+        state=SnapshotState.PROCESSING,
+        origin=Origin(template="base", template_hash="h1", shape=SHAPE),
+        created_at=NOON,
+        sandbox_id=sandbox_id,
+        name=f"checkpoint {snapshot_id}",
+    )
+    return replace(row, **changes)
+
+
+def patch(checkpoint_id: SnapshotId, **changes: Any) -> Patch:
+    row = Patch(
+        id=naming.new_patch_id(),
+        checkpoint_id=checkpoint_id,
+        sequence=0,
+        script="true",
+        description=None,
         created_at=NOON,
     )
     return replace(row, **changes)

@@ -8,13 +8,26 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from opencomputer.server.contracts.driver import DriverRecord, MachineId
-from opencomputer.server.contracts.stores import MachineRow, MachineState
+from opencomputer.server.contracts.stores import MachineRow, MachineState, SandboxFields, Wanted
 from opencomputer.server.domain.access import ApiKey, Organisation
-from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict
-from opencomputer.server.domain.sandbox import Sandbox, SandboxState, StopReason, check_transition
-from opencomputer.wire.ids import ApiKeyId, OrgId, SandboxId
-
-_COUNTED = (SandboxState.CREATING, SandboxState.RUNNING)
+from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict, NotFound
+from opencomputer.server.domain.layers import LayerId
+from opencomputer.server.domain.sandbox import (
+    ACTIVE,
+    TERMINAL,
+    Sandbox,
+    SandboxState,
+    StopReason,
+    check_transition,
+)
+from opencomputer.server.domain.snapshot import (
+    Patch,
+    SavedMemory,
+    Snapshot,
+    SnapshotPurpose,
+    SnapshotState,
+)
+from opencomputer.wire.ids import ApiKeyId, OrgId, PatchId, SandboxId, SnapshotId
 
 
 async def _a_moment() -> None:
@@ -30,6 +43,9 @@ class Tables:
     keys: dict[ApiKeyId, ApiKey] = field(default_factory=dict[ApiKeyId, ApiKey])
     sandboxes: dict[SandboxId, Sandbox] = field(default_factory=dict[SandboxId, Sandbox])
     machines: dict[MachineId, MachineRow] = field(default_factory=dict[MachineId, MachineRow])
+    snapshots: dict[SnapshotId, Snapshot] = field(default_factory=dict[SnapshotId, Snapshot])
+    patches: dict[PatchId, Patch] = field(default_factory=dict[PatchId, Patch])
+    patches_ever: dict[SnapshotId, int] = field(default_factory=dict[SnapshotId, int])
 
 
 class MemoryOrganisations:
@@ -87,10 +103,8 @@ class MemorySandboxes:
 
     async def add(self, sandbox: Sandbox, *, concurrency_limit: int | None) -> None:
         await _a_moment()
+        self._check_limit(sandbox.org_id, concurrency_limit)
         mine = [row for row in self._rows.values() if row.org_id == sandbox.org_id]
-        active = sum(row.state in _COUNTED for row in mine)
-        if concurrency_limit is not None and active >= concurrency_limit:
-            raise ConcurrencyLimit(active=active, limit=concurrency_limit)
         key = sandbox.idempotency_key
         if sandbox.id in self._rows or (key is not None and any(row.idempotency_key == key for row in mine)):
             raise Conflict
@@ -124,20 +138,44 @@ class MemorySandboxes:
         *,
         at: datetime,
         reason: StopReason | None = None,
+        fields: SandboxFields | None = None,
+        concurrency_limit: int | None = None,
     ) -> bool:
         await _a_moment()
         check_transition(before, after)
         row = self._rows.get(sandbox_id)
         if row is None or row.state is not before:
             return False
-        if after is SandboxState.RUNNING:
-            self._rows[sandbox_id] = replace(row, state=after, started_at=at)
-            return True
-        key = None if after is SandboxState.FAILED else row.idempotency_key
-        self._rows[sandbox_id] = replace(
-            row, state=after, stopped_at=at, stop_reason=reason, machine_id=None, idempotency_key=key
-        )
+        if after in ACTIVE and before not in ACTIVE:
+            self._check_limit(row.org_id, concurrency_limit)
+        row = replace(row, state=after, **(fields or {}))
+        if before is SandboxState.CREATING and after is SandboxState.RUNNING:
+            row = replace(row, started_at=at)
+        if after not in ACTIVE:
+            row = replace(row, machine_id=None)
+        if after in TERMINAL:
+            key = None if after is SandboxState.FAILED else row.idempotency_key
+            row = replace(row, stopped_at=at, stop_reason=reason, due_at=None, idempotency_key=key)
+        self._rows[sandbox_id] = row
         return True
+
+    def _check_limit(self, org_id: OrgId, limit: int | None) -> None:
+        active = sum(row.org_id == org_id and row.state in ACTIVE for row in self._rows.values())
+        if limit is not None and active >= limit:
+            raise ConcurrencyLimit(active=active, limit=limit)
+
+    async def update(self, sandbox_id: SandboxId, fields: SandboxFields) -> bool:
+        await _a_moment()
+        row = self._rows.get(sandbox_id)
+        if row is not None:
+            self._rows[sandbox_id] = replace(row, **fields)
+        return row is not None
+
+    async def due(self, now: datetime, *, limit: int) -> Sequence[Sandbox]:
+        await _a_moment()
+        running = [row for row in self._rows.values() if row.state is SandboxState.RUNNING]
+        overdue = [(row.due_at, row.id, row) for row in running if row.due_at and row.due_at <= now]
+        return [row for *_, row in sorted(overdue, key=lambda each: each[:2])][:limit]
 
     async def set_timeout(self, org_id: OrgId, sandbox_id: SandboxId, seconds: int) -> bool:
         await _a_moment()
@@ -186,3 +224,139 @@ class MemoryMachineRows:
     def _change(self, machine_id: MachineId, **values: object) -> None:
         if machine_id in self._rows:
             self._rows[machine_id] = replace(self._rows[machine_id], **values)  # pyright: ignore[reportArgumentType] - names are fields
+
+
+class MemorySnapshots:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._rows = tables.snapshots
+
+    async def add(self, snapshot: Snapshot, *, instead_of: Sequence[SnapshotId] = ()) -> None:
+        await _a_moment()
+        others = [row for row in self._rows.values() if row.id not in instead_of]
+        if _unique_name(snapshot) is not None and _unique_name(snapshot) in map(_unique_name, others):
+            raise Conflict("name: another checkpoint of this sandbox has it", field="name")
+        for replaced in instead_of:
+            self._remove(replaced)
+        self._rows[snapshot.id] = snapshot
+
+    async def get(self, snapshot_id: SnapshotId) -> Snapshot | None:
+        await _a_moment()
+        return self._rows.get(snapshot_id)
+
+    async def checkpoints(self, org_id: OrgId, sandbox_id: SandboxId) -> Sequence[Snapshot]:
+        await _a_moment()
+        mine = [row for row in self._checkpoints(sandbox_id) if row.org_id == org_id]
+        return sorted(mine, key=lambda row: (row.created_at, row.id), reverse=True)
+
+    async def protected(self, sandbox_id: SandboxId) -> frozenset[SnapshotId]:
+        await _a_moment()
+        referred = {patch.checkpoint_id for patch in self._tables.patches.values()}
+        for sandbox in self._tables.sandboxes.values():
+            if sandbox.state not in TERMINAL:
+                referred |= {each for each in (sandbox.from_checkpoint, sandbox.patch_source) if each}
+        return frozenset(row.id for row in self._checkpoints(sandbox_id) if row.id in referred)
+
+    def _checkpoints(self, sandbox_id: SandboxId) -> Sequence[Snapshot]:
+        purpose = SnapshotPurpose.CHECKPOINT
+        return [row for row in self._rows.values() if (row.sandbox_id, row.purpose) == (sandbox_id, purpose)]
+
+    async def ready(
+        self,
+        snapshot_id: SnapshotId,
+        layers: tuple[LayerId, ...],
+        memory: SavedMemory | None,
+        *,
+        size_bytes: int,
+        at: datetime,
+    ) -> bool:
+        await _a_moment()
+        row = self._processing(snapshot_id)
+        if row is not None:
+            self._rows[snapshot_id] = replace(
+                row,
+                state=SnapshotState.READY,
+                origin=replace(row.origin, layers=layers),
+                memory=memory,
+                size_bytes=size_bytes,
+                ready_at=at,
+            )
+        return row is not None
+
+    async def fail(self, snapshot_id: SnapshotId, error: str, at: datetime) -> bool:
+        await _a_moment()
+        row = self._processing(snapshot_id)
+        if row is not None:
+            self._rows[snapshot_id] = replace(row, state=SnapshotState.FAILED, error=error, failed_at=at)
+        return row is not None
+
+    def _processing(self, snapshot_id: SnapshotId) -> Snapshot | None:
+        row = self._rows.get(snapshot_id)
+        return row if row is not None and row.state is SnapshotState.PROCESSING else None
+
+    async def publish(self, snapshot_id: SnapshotId, public: bool) -> None:
+        await _a_moment()
+        if snapshot_id in self._rows:
+            self._rows[snapshot_id] = replace(self._rows[snapshot_id], is_public=public)
+
+    async def remove(self, snapshot_id: SnapshotId) -> bool:
+        await _a_moment()
+        return self._remove(snapshot_id)
+
+    def _remove(self, snapshot_id: SnapshotId) -> bool:
+        patches = self._tables.patches
+        for patch in [each for each in patches.values() if each.checkpoint_id == snapshot_id]:
+            del patches[patch.id]
+        return self._rows.pop(snapshot_id, None) is not None
+
+    async def in_state(
+        self, state: SnapshotState, purpose: SnapshotPurpose | None = None
+    ) -> Sequence[Snapshot]:
+        await _a_moment()
+        return [row for row in self._rows.values() if row.state is state and purpose in (None, row.purpose)]
+
+    async def wanted(self) -> Wanted:
+        await _a_moment()
+        snapshots = [row for row in self._rows.values() if row.state is not SnapshotState.FAILED]
+        sandboxes = [row for row in self._tables.sandboxes.values() if row.state not in TERMINAL]
+        return Wanted(
+            layers=frozenset[LayerId]().union(
+                *(row.origin.layers for row in snapshots),
+                *(row.layers + row.origin_layers for row in sandboxes),
+            ),
+            memories=frozenset(row.memory.id for row in snapshots if row.memory is not None),
+        )
+
+
+def _unique_name(snapshot: Snapshot) -> tuple[SandboxId | None, str] | None:
+    if snapshot.purpose is not SnapshotPurpose.CHECKPOINT or snapshot.state is SnapshotState.FAILED:
+        return None
+    return snapshot.sandbox_id, snapshot.name
+
+
+class MemoryPatches:
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._rows = tables.patches
+
+    async def add(self, patch: Patch) -> Patch:
+        await _a_moment()
+        if patch.checkpoint_id not in self._tables.snapshots:
+            raise NotFound("there is no such checkpoint")
+        sequence = self._tables.patches_ever.get(patch.checkpoint_id, 0) + 1
+        self._tables.patches_ever[patch.checkpoint_id] = sequence
+        self._rows[patch.id] = added = replace(patch, sequence=sequence)
+        return added
+
+    async def list(self, checkpoint_id: SnapshotId, *, after: int = 0) -> Sequence[Patch]:
+        await _a_moment()
+        mine = [row for row in self._rows.values() if row.checkpoint_id == checkpoint_id]
+        return sorted((row for row in mine if row.sequence > after), key=lambda row: row.sequence)
+
+    async def remove(self, checkpoint_id: SnapshotId, patch_id: PatchId) -> bool:
+        await _a_moment()
+        row = self._rows.get(patch_id)
+        if row is None or row.checkpoint_id != checkpoint_id:
+            return False
+        del self._rows[patch_id]
+        return True
