@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from opencomputer.server.domain.layers import LayerId, MemoryId
+from opencomputer.server.domain.layers import Change, ChangeKind, LayerId, MemoryId
+
+__all__ = ["Artefacts", "Change", "ChangeKind", "KeptLayer", "KeptMemory"]
 
 
 @dataclass(frozen=True)
@@ -21,22 +22,6 @@ class KeptLayer:
 class KeptMemory:
     id: MemoryId
     size_bytes: int
-
-
-class ChangeKind(StrEnum):
-    ADDED = "added"
-    CHANGED = "changed"
-    DELETED = "deleted"
-
-
-@dataclass(frozen=True)
-class Change:
-    """One path that differs between two states of a disk. `size_bytes` is its new size, 0 when deleted."""
-
-    path: str
-    kind: ChangeKind
-    size_bytes: int
-    is_directory: bool = False
 
 
 class Artefacts(Protocol):
