@@ -1,4 +1,4 @@
-"""`/api/sandboxes`: create, get, list, timeout (sandbox-wire.md section 2)."""
+"""`/api/sandboxes`: create, get, list, timeout, sleep (sandbox-wire.md section 2)."""
 
 from __future__ import annotations
 
@@ -60,6 +60,28 @@ class SandboxView(WireModel):
     started_at: datetime | None = None
     stopped_at: datetime | None = None
     stop_reason: str | None = None
+    from_checkpoint_id: str | None = None
+    patch_error: str | None = None
+    last_hibernate_error: str | None = None
+    recovered: int | None = None
+    """The step of the recovery ladder that the last wake had to take."""
+
+
+class ForkedView(SandboxView):
+    """A sandbox that was made from a checkpoint or another sandbox just now."""
+
+    memory_restored: bool
+
+
+class HibernatedView(WireModel):
+    sandbox_id: str
+    status: str
+    hibernation_key: str | None = None
+    size_bytes: int
+
+
+class Wake(WireModel):
+    timeout: Annotated[StrictInt, Field(ge=0, le=MAX_SECONDS)] | None = None
 
 
 class SetTimeout(WireModel):

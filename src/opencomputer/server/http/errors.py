@@ -34,6 +34,10 @@ STATUS: Mapping[type[errors.OpenComputerError], int] = {
     errors.SnapshotRefused: 409,
     errors.GuestFault: 502,
     errors.DiskFull: 507,
+    errors.HostDiskFull: 507,
+    # Waiting does not bring back what is missing or damaged.
+    errors.ArtefactMissing: 500,
+    errors.ArtefactDamaged: 500,
 }
 
 

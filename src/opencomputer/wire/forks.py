@@ -1,0 +1,27 @@
+"""Forks: `/sandboxes/from-checkpoint/{id}` (sandbox-wire.md section 11.6) and `/sandboxes/{id}/fork`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, StrictInt
+
+from opencomputer.wire.model import WireModel
+from opencomputer.wire.sandboxes import MAX_SECONDS, EnvironmentMap
+
+MAX_FORKS = 16
+"""How many forks one call makes at most."""
+
+
+class ForkCheckpoint(WireModel):
+    """`secret_store` is kept to refuse it clearly: this server does not offer those."""
+
+    timeout: Annotated[StrictInt, Field(ge=0, le=MAX_SECONDS)] | None = None
+    envs: EnvironmentMap | None = None
+    metadata: EnvironmentMap | None = None
+    memory_mb: Annotated[StrictInt, Field(ge=1, le=1 << 31)] | None = None
+    secret_store: Any = None
+
+
+class ForkSandbox(ForkCheckpoint):
+    count: Annotated[StrictInt, Field(ge=1, le=MAX_FORKS)] | None = None
