@@ -10,17 +10,22 @@ from typing import Any
 from fastapi import Request
 
 from opencomputer.server.domain.access import ApiKey
+from opencomputer.server.domain.layers import Change
 from opencomputer.server.domain.machine import ExitStatus, FileEntry, ProcessRecord
-from opencomputer.server.domain.sandbox import Sandbox, SandboxState
+from opencomputer.server.domain.sandbox import TERMINAL, Sandbox, shown
+from opencomputer.server.domain.snapshot import Origin, Patch, Snapshot
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sandboxes.agents import CLAUDE_SESSION_LABEL
 from opencomputer.server.services.sandboxes.commands import Progress
 from opencomputer.wire.agents import AgentView
 from opencomputer.wire.api_keys import ApiKeyView
+from opencomputer.wire.checkpoints import CheckpointView, SandboxConfig
+from opencomputer.wire.diffs import ChangeView
 from opencomputer.wire.files import FileEntryView
 from opencomputer.wire.ids import SandboxId
+from opencomputer.wire.patches import PatchView
 from opencomputer.wire.processes import CommandProgress, CommandResult, SessionView
-from opencomputer.wire.sandboxes import SandboxView
+from opencomputer.wire.sandboxes import ForkedView, HibernatedView, SandboxView
 
 UNKNOWN_EXIT_CODE = -1
 _HOST = re.compile(r"[A-Za-z0-9._\[\]:-]+")
@@ -44,14 +49,15 @@ def _first(request: Request, header: str) -> str:
 
 
 def sandbox(request: Request, services: Services, row: Sandbox) -> SandboxView:
-    running = row.state is SandboxState.RUNNING
+    # One that sleeps is reached as one that runs: it wakes when it is used.
+    reachable = row.state not in TERMINAL
     return SandboxView(
         sandbox_id=row.id,
-        status=row.state,
+        status=shown(row.state),
         template_id=row.template,
         template=row.template,
-        connect_url=f"{public_origin(request, services)}/api" if running else None,
-        token=services.access.sandbox_token(row.org_id, row.id) if running else None,
+        connect_url=f"{public_origin(request, services)}/api" if reachable else None,
+        token=services.access.sandbox_token(row.org_id, row.id) if reachable else None,
         sandbox_domain=services.presentation.sandbox_domain,
         region=services.presentation.region,
         cpu_count=row.shape.cpu_count,
@@ -65,6 +71,69 @@ def sandbox(request: Request, services: Services, row: Sandbox) -> SandboxView:
         started_at=row.started_at,
         stopped_at=row.stopped_at,
         stop_reason=row.stop_reason,
+        from_checkpoint_id=row.from_checkpoint,
+        patch_error=row.patch_error,
+        last_hibernate_error=row.last_hibernate_error,
+        recovered=row.recovered,
+    )
+
+
+def forked(request: Request, services: Services, row: Sandbox, *, memory_restored: bool) -> ForkedView:
+    view = sandbox(request, services, row)
+    return ForkedView(**view.model_dump(by_alias=False), memory_restored=memory_restored)
+
+
+def hibernated(row: Sandbox, size_bytes: int) -> HibernatedView:
+    return HibernatedView(
+        sandbox_id=row.id, status=shown(row.state), hibernation_key=row.hibernation, size_bytes=size_bytes
+    )
+
+
+def checkpoint(snapshot: Snapshot) -> CheckpointView:
+    return CheckpointView(
+        id=snapshot.id,
+        sandbox_id=snapshot.sandbox_id or "",
+        org_id=snapshot.org_id,
+        name=snapshot.name,
+        kind=snapshot.kind,
+        status=snapshot.state,
+        size_bytes=snapshot.size_bytes,
+        created_at=snapshot.created_at,
+        ready_at=snapshot.ready_at,
+        is_public=snapshot.is_public,
+        sandbox_config=_sandbox_config(snapshot.origin),
+        error_msg=snapshot.error,
+        failed_at=snapshot.failed_at,
+    )
+
+
+def _sandbox_config(origin: Origin) -> SandboxConfig:
+    return SandboxConfig(
+        template_id=origin.template,
+        cpu_count=origin.shape.cpu_count,
+        memory_mb=origin.shape.memory_mb,
+        disk_mb=origin.shape.disk_mb,
+        envs=dict(origin.environment),
+        metadata=dict(origin.metadata),
+        network_enabled=origin.network_enabled,
+        workdir=origin.workdir,
+    )
+
+
+def patch(added: Patch) -> PatchView:
+    return PatchView(
+        id=added.id,
+        checkpoint_id=added.checkpoint_id,
+        sequence=added.sequence,
+        script=added.script,
+        description=added.description,
+        created_at=added.created_at,
+    )
+
+
+def change(found: Change) -> ChangeView:
+    return ChangeView(
+        path=found.path, kind=found.kind, size=found.size_bytes, is_directory=found.is_directory
     )
 
 

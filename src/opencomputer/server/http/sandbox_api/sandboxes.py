@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from opencomputer.server.domain.errors import Gone, InvalidInput, NotSupported
 from opencomputer.server.domain.limits import check_environment, check_metadata, resolve_shape
-from opencomputer.server.domain.sandbox import SandboxState
+from opencomputer.server.domain.sandbox import TERMINAL, SandboxState, stored_as
 from opencomputer.server.http import render
 from opencomputer.server.http.auth import DataPlane, Key, ServicesOf
 from opencomputer.server.http.body import json_body
@@ -23,7 +23,11 @@ control = APIRouter(prefix="/sandboxes")
 data_plane = APIRouter(prefix="/sandboxes/{sandbox_id}")
 
 MAX_IDEMPOTENCY_KEY = 255
-_LISTABLE = {"running": SandboxState.RUNNING, "stopped": SandboxState.STOPPED}
+_LISTABLE = {
+    each.value: stored_as(each)
+    for each in (SandboxState.RUNNING, SandboxState.HIBERNATED, SandboxState.STOPPED)
+}
+_DEFAULT = "running,hibernated"
 
 
 def idempotency_key(request: Request) -> str | None:
@@ -113,18 +117,15 @@ def _page_size(text: str) -> int:
 
 
 def _states(text: str | None) -> list[SandboxState]:
-    """`all` and a comma-separated list; hibernated sandboxes are a state this server does not have yet."""
-    if not text:
-        return [SandboxState.RUNNING]
-    if text == "all":
-        return list(_LISTABLE.values())
-    names = [name.strip() for name in text.split(",")]
-    known = {*_LISTABLE, "hibernated", "error", "pending", "migrating", "failed"}
+    """`all`, or a comma-separated list; some of its words are states that no sandbox of this server has."""
+    wanted = ",".join(_LISTABLE) if text == "all" else text or _DEFAULT
+    names = [name.strip() for name in wanted.split(",")]
+    known = {*_LISTABLE, "error", "pending", "migrating", "failed"}
     if unknown := [name for name in names if name not in known]:
         raise InvalidInput(
             f"status {unknown[0]!r} is not one of {', '.join(sorted(known))}, all", field="status"
         )
-    return [_LISTABLE[name] for name in names if name in _LISTABLE]
+    return sorted({state for name in names for state in _LISTABLE.get(name, ())})
 
 
 @control.get("/{sandbox_id}", response_model_exclude_none=True)
@@ -142,7 +143,7 @@ async def kill(sandbox_id: str, caller: Key, services: ServicesOf) -> Response:
 @control.post("/{sandbox_id}/token/refresh")
 async def refresh_token(sandbox_id: str, caller: DataPlane, services: ServicesOf) -> TokenView:
     row = await services.lifecycle.get(caller.org_id, SandboxId(sandbox_id))
-    if row.state is not SandboxState.RUNNING:
+    if row.state in TERMINAL:
         raise Gone
     return TokenView(token=services.access.sandbox_token(row.org_id, row.id))
 
