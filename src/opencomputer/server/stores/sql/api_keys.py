@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -19,27 +20,15 @@ class SqlApiKeyStore:
         self._database = database
 
     async def add(self, key: ApiKey) -> None:
-        async with self._database.write() as connection:
-            await connection.execute(
-                api_keys.insert().values(
-                    id=key.id,
-                    org_id=key.org_id,
-                    name=key.name,
-                    prefix=key.prefix,
-                    hash=key.hash,
-                    created_at=key.created_at,
-                )
-            )
+        await self._database.run(api_keys.insert().values(asdict(key)))
 
     async def by_hash(self, key_hash: str) -> ApiKey | None:
-        async with self._database.read() as connection:
-            row = (await connection.execute(sa.select(api_keys).where(api_keys.c.hash == key_hash))).first()
+        row = await self._database.first(sa.select(api_keys).where(api_keys.c.hash == key_hash))
         return None if row is None else _api_key(row)
 
     async def list(self, org_id: OrgId) -> Sequence[ApiKey]:
         query = sa.select(api_keys).where(api_keys.c.org_id == org_id).order_by(api_keys.c.created_at)
-        async with self._database.read() as connection:
-            return [_api_key(row) for row in await connection.execute(query)]
+        return [_api_key(row) for row in await self._database.rows(query)]
 
     async def revoke(self, org_id: OrgId, key_id: ApiKeyId, at: datetime) -> bool:
         mine = (api_keys.c.id == key_id) & (api_keys.c.org_id == org_id)
@@ -50,8 +39,7 @@ class SqlApiKeyStore:
             return (await connection.execute(sa.select(api_keys.c.id).where(mine))).first() is not None
 
     async def used(self, key_id: ApiKeyId, at: datetime) -> None:
-        async with self._database.write() as connection:
-            await connection.execute(api_keys.update().where(api_keys.c.id == key_id).values(last_used_at=at))
+        await self._database.run(api_keys.update().where(api_keys.c.id == key_id).values(last_used_at=at))
 
 
 def _api_key(row: sa.Row[Any]) -> ApiKey:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from alembic.config import Config
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
+_Query = sa.Select[*tuple[Any, ...]] | sa.CompoundSelect[*tuple[Any, ...]]
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -21,7 +22,10 @@ class Database:
     """Owns the engine. `open` migrates to the newest schema; `close` returns every connection."""
 
     def __init__(self, url: str) -> None:
-        self._engine = create_async_engine(url, pool_size=8, max_overflow=0, pool_timeout=30)
+        # Errors would say which values a statement had, and some values are secrets.
+        self._engine = create_async_engine(
+            url, pool_size=8, max_overflow=0, pool_timeout=30, hide_parameters=True
+        )
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         self._turn = asyncio.Lock()
         if self._is_sqlite:
@@ -59,6 +63,20 @@ class Database:
             connection = await connection.execution_options(takes_write_lock=True)
             async with connection.begin():
                 yield connection
+
+    async def rows(self, query: _Query) -> Sequence[sa.Row[Any]]:
+        """The answer to one query."""
+        async with self.read() as connection:
+            return (await connection.execute(query)).all()
+
+    async def first(self, query: _Query) -> sa.Row[Any] | None:
+        async with self.read() as connection:
+            return (await connection.execute(query)).first()
+
+    async def run(self, statement: sa.Insert | sa.Update | sa.Delete) -> int:
+        """One statement, in a transaction of its own: how many rows it wrote."""
+        async with self.write() as connection:
+            return (await connection.execute(statement)).rowcount
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:

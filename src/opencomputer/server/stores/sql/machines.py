@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,22 +20,10 @@ class SqlMachineStore:
         self._database = database
 
     async def add(self, row: MachineRow) -> None:
-        async with self._database.write() as connection:
-            await connection.execute(
-                machines.insert().values(
-                    id=row.id,
-                    state=row.state,
-                    template_hash=row.template_hash,
-                    image_version=row.image_version,
-                    guest_token=row.guest_token,
-                    created_at=row.created_at,
-                    sandbox_id=row.sandbox_id,
-                )
-            )
+        await self._database.run(machines.insert().values(asdict(row)))
 
     async def ready(self, machine_id: MachineId, record: DriverRecord) -> None:
-        encoded = {"driver": record.driver, "machine_id": record.machine_id, "state": record.state}
-        await self._update(machine_id, state=MachineState.READY, record=encoded)
+        await self._update(machine_id, state=MachineState.READY, record=asdict(record))
 
     async def claim(self, machine_id: MachineId, sandbox_id: SandboxId, guest_token: str) -> None:
         async with self._database.write() as connection:
@@ -51,16 +40,13 @@ class SqlMachineStore:
         await self._update(machine_id, state=MachineState.STOPPING)
 
     async def remove(self, machine_id: MachineId) -> None:
-        async with self._database.write() as connection:
-            await connection.execute(machines.delete().where(machines.c.id == machine_id))
+        await self._database.run(machines.delete().where(machines.c.id == machine_id))
 
     async def list(self) -> Sequence[MachineRow]:
-        async with self._database.read() as connection:
-            return [_machine(row) for row in await connection.execute(sa.select(machines))]
+        return [_machine(row) for row in await self._database.rows(sa.select(machines))]
 
     async def _update(self, machine_id: MachineId, **values: Any) -> None:
-        async with self._database.write() as connection:
-            await connection.execute(machines.update().where(machines.c.id == machine_id).values(values))
+        await self._database.run(machines.update().where(machines.c.id == machine_id).values(values))
 
 
 def _machine(row: sa.Row[Any]) -> MachineRow:

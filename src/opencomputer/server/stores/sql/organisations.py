@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import sqlalchemy as sa
 
 from opencomputer.server.domain.access import Organisation
@@ -15,18 +17,10 @@ class SqlOrganisationStore:
         self._database = database
 
     async def add(self, organisation: Organisation) -> None:
-        async with self._database.write() as connection:
-            await connection.execute(
-                organisations.insert().values(
-                    id=organisation.id, name=organisation.name, created_at=organisation.created_at
-                )
-            )
+        await self._database.run(organisations.insert().values(asdict(organisation)))
 
     async def get(self, org_id: OrgId) -> Organisation | None:
-        async with self._database.read() as connection:
-            row = (
-                await connection.execute(sa.select(organisations).where(organisations.c.id == org_id))
-            ).first()
+        row = await self._database.first(sa.select(organisations).where(organisations.c.id == org_id))
         return None if row is None else Organisation(OrgId(row.id), row.name, row.created_at)
 
     async def count(self) -> int:

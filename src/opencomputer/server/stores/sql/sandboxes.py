@@ -8,20 +8,22 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from opencomputer.server.contracts.stores import SandboxFields
 from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict
 from opencomputer.server.domain.sandbox import (
+    ACTIVE,
+    TERMINAL,
     Sandbox,
-    SandboxShape,
     SandboxState,
     StopReason,
     check_transition,
 )
 from opencomputer.server.stores.sql.database import Database
-from opencomputer.server.stores.sql.tables import sandboxes
+from opencomputer.server.stores.sql.origins import origin_values, shape_of, shape_values
+from opencomputer.server.stores.sql.tables import organisations, sandboxes
 from opencomputer.wire.ids import OrgId, SandboxId
-
-_COUNTED = (SandboxState.CREATING, SandboxState.RUNNING)
 
 
 class SqlSandboxStore:
@@ -32,11 +34,7 @@ class SqlSandboxStore:
         try:
             async with self._database.write() as connection:
                 if concurrency_limit is not None:
-                    counted = (sandboxes.c.org_id == sandbox.org_id) & sandboxes.c.state.in_(_COUNTED)
-                    query = sa.select(sa.func.count()).select_from(sandboxes).where(counted)
-                    active = (await connection.execute(query)).scalar_one()
-                    if active >= concurrency_limit:
-                        raise ConcurrencyLimit(active=active, limit=concurrency_limit)
+                    await _check_limit(connection, sandbox.org_id, sandbox.id, concurrency_limit)
                 await connection.execute(sandboxes.insert().values(_values(sandbox)))
         except IntegrityError as error:
             raise Conflict("this idempotency key, or this id, is in use") from error
@@ -49,8 +47,7 @@ class SqlSandboxStore:
         return await self._first((sandboxes.c.org_id == org_id) & (sandboxes.c.idempotency_key == key))
 
     async def _first(self, condition: sa.ColumnElement[bool]) -> Sandbox | None:
-        async with self._database.read() as connection:
-            row = (await connection.execute(sa.select(sandboxes).where(condition))).first()
+        row = await self._database.first(sa.select(sandboxes).where(condition))
         return None if row is None else _sandbox(row)
 
     async def list(
@@ -67,8 +64,7 @@ class SqlSandboxStore:
                 sa.tuple_(sandboxes.c.created_at, sandboxes.c.id)
                 < sa.tuple_(sa.literal(before.created_at, sandboxes.c.created_at.type), sa.literal(before.id))
             )
-        async with self._database.read() as connection:
-            return [_sandbox(row) for row in await connection.execute(query)]
+        return [_sandbox(row) for row in await self._database.rows(query)]
 
     async def move(
         self,
@@ -78,34 +74,82 @@ class SqlSandboxStore:
         *,
         at: datetime,
         reason: StopReason | None = None,
+        fields: SandboxFields | None = None,
+        concurrency_limit: int | None = None,
     ) -> bool:
         check_transition(before, after)
-        values: dict[str, Any] = {"state": after}
-        if after is SandboxState.RUNNING:
-            values["started_at"] = at
-        else:
-            values |= {"stopped_at": at, "stop_reason": reason, "machine_id": None}
-        if after is SandboxState.FAILED:
-            # A create that failed left nothing: its key may be used again.
-            values["idempotency_key"] = None
+        statement = (
+            sandboxes.update()
+            .where(sandboxes.c.id == sandbox_id, sandboxes.c.state == before)
+            .values(_field_values(fields or {}) | _moved_values(before, after, at, reason))
+            .returning(sandboxes.c.org_id)
+        )
         async with self._database.write() as connection:
-            result = await connection.execute(
-                sandboxes.update()
-                .where(sandboxes.c.id == sandbox_id, sandboxes.c.state == before)
-                .values(values)
-            )
-            return result.rowcount > 0
+            moved = (await connection.execute(statement)).first()
+            if moved is None:
+                return False
+            if concurrency_limit is not None and after in ACTIVE and before not in ACTIVE:
+                await _check_limit(connection, moved.org_id, sandbox_id, concurrency_limit)
+            return True
+
+    async def update(self, sandbox_id: SandboxId, fields: SandboxFields) -> bool:
+        # With the id, because there is no statement that sets nothing.
+        values = {"id": sandbox_id, **_field_values(fields)}
+        statement = sandboxes.update().where(sandboxes.c.id == sandbox_id).values(values)
+        return await self._database.run(statement) > 0
+
+    async def due(self, now: datetime, *, limit: int) -> Sequence[Sandbox]:
+        query = (
+            sa.select(sandboxes)
+            .where(sandboxes.c.state == SandboxState.RUNNING, sandboxes.c.due_at <= now)
+            .order_by(sandboxes.c.due_at, sandboxes.c.id)
+            .limit(limit)
+        )
+        return [_sandbox(row) for row in await self._database.rows(query)]
 
     async def set_timeout(self, org_id: OrgId, sandbox_id: SandboxId, seconds: int) -> bool:
         mine = (sandboxes.c.id == sandbox_id) & (sandboxes.c.org_id == org_id)
-        async with self._database.write() as connection:
-            result = await connection.execute(sandboxes.update().where(mine).values(timeout_seconds=seconds))
-            return result.rowcount > 0
+        return await self._database.run(sandboxes.update().where(mine).values(timeout_seconds=seconds)) > 0
 
     async def in_states(self, states: Sequence[SandboxState]) -> Sequence[Sandbox]:
-        async with self._database.read() as connection:
-            rows = await connection.execute(sa.select(sandboxes).where(sandboxes.c.state.in_(states)))
-            return [_sandbox(row) for row in rows]
+        query = sa.select(sandboxes).where(sandboxes.c.state.in_(states))
+        return [_sandbox(row) for row in await self._database.rows(query)]
+
+
+async def _check_limit(connection: AsyncConnection, org_id: OrgId, other_than: SandboxId, limit: int) -> None:
+    # Two transactions that count at once would both find room. Where several may write at a time, one waits
+    # here; foreign keys that refer to the organisation do not.
+    mine = sa.select(organisations.c.id).where(organisations.c.id == org_id)
+    await connection.execute(mine.with_for_update(key_share=True))
+    query = sa.select(sa.func.count()).where(
+        sandboxes.c.org_id == org_id, sandboxes.c.state.in_(sorted(ACTIVE)), sandboxes.c.id != other_than
+    )
+    active = (await connection.execute(query)).scalar_one()
+    if active >= limit:
+        raise ConcurrencyLimit(active=active, limit=limit)
+
+
+def _moved_values(
+    before: SandboxState, after: SandboxState, at: datetime, reason: StopReason | None
+) -> dict[str, Any]:
+    """What a move changes by itself."""
+    values: dict[str, Any] = {"state": after}
+    if before is SandboxState.CREATING and after is SandboxState.RUNNING:
+        values["started_at"] = at
+    if after not in ACTIVE:
+        values["machine_id"] = None
+    if after in TERMINAL:
+        values |= {"stopped_at": at, "stop_reason": reason, "due_at": None}
+    if after is SandboxState.FAILED:
+        # A create that failed left nothing: its key may be used again.
+        values["idempotency_key"] = None
+    return values
+
+
+def _field_values(fields: SandboxFields) -> dict[str, Any]:
+    values: dict[str, Any] = {**fields}
+    shape = values.pop("shape", None)
+    return values if shape is None else values | shape_values(shape)
 
 
 def _values(sandbox: Sandbox) -> dict[str, Any]:
@@ -113,16 +157,10 @@ def _values(sandbox: Sandbox) -> dict[str, Any]:
         "id": sandbox.id,
         "org_id": sandbox.org_id,
         "state": sandbox.state,
-        "template": sandbox.template,
-        "template_hash": sandbox.template_hash,
-        "memory_mb": sandbox.shape.memory_mb,
-        "cpu_count": sandbox.shape.cpu_count,
-        "disk_mb": sandbox.shape.disk_mb,
+        **origin_values(sandbox),
+        "origin_layers": sandbox.origin_layers,
         "timeout_seconds": sandbox.timeout_seconds,
-        "environment": dict(sandbox.environment),
-        "metadata": dict(sandbox.metadata),
         "alias": sandbox.alias,
-        "network_enabled": sandbox.network_enabled,
         "machine_id": sandbox.machine_id,
         "created_at": sandbox.created_at,
         "started_at": sandbox.started_at,
@@ -130,6 +168,13 @@ def _values(sandbox: Sandbox) -> dict[str, Any]:
         "stop_reason": sandbox.stop_reason,
         "idempotency_key": sandbox.idempotency_key,
         "request_hash": sandbox.request_hash,
+        "from_checkpoint": sandbox.from_checkpoint,
+        "hibernation": sandbox.hibernation,
+        "patch_error": sandbox.patch_error,
+        "due_at": sandbox.due_at,
+        "hibernate_failures": sandbox.hibernate_failures,
+        "last_hibernate_error": sandbox.last_hibernate_error,
+        "recovered": sandbox.recovered,
     }
 
 
@@ -140,7 +185,7 @@ def _sandbox(row: sa.Row[Any]) -> Sandbox:
         state=SandboxState(row.state),
         template=row.template,
         template_hash=row.template_hash,
-        shape=SandboxShape(row.memory_mb, row.cpu_count, row.disk_mb),
+        shape=shape_of(row),
         timeout_seconds=row.timeout_seconds,
         environment=row.environment,
         metadata=row.metadata,
@@ -153,4 +198,17 @@ def _sandbox(row: sa.Row[Any]) -> Sandbox:
         stop_reason=None if row.stop_reason is None else StopReason(row.stop_reason),
         idempotency_key=row.idempotency_key,
         request_hash=row.request_hash,
+        layers=row.layers,
+        origin_layers=row.origin_layers,
+        workdir=row.workdir,
+        generation=row.generation,
+        from_checkpoint=row.from_checkpoint,
+        hibernation=row.hibernation,
+        patch_source=row.patch_source,
+        patch_position=row.patch_position,
+        patch_error=row.patch_error,
+        due_at=row.due_at,
+        hibernate_failures=row.hibernate_failures,
+        last_hibernate_error=row.last_hibernate_error,
+        recovered=row.recovered,
     )

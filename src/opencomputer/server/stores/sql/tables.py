@@ -7,6 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opencomputer.server.domain.layers import LayerId
+
 
 class UtcDateTime(sa.TypeDecorator[datetime]):
     """Aware UTC times on every database: SQLite itself would forget the zone."""
@@ -20,6 +22,20 @@ class UtcDateTime(sa.TypeDecorator[datetime]):
     def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
         return None if value is None else value.replace(tzinfo=UTC)
 
+
+class LayerIds(sa.TypeDecorator[tuple[LayerId, ...]]):
+    """Layers, bottom first: a list in JSON."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def process_result_value(self, value: list[str] | None, dialect: Any) -> tuple[LayerId, ...] | None:
+        return None if value is None else tuple(LayerId(each) for each in value)
+
+
+# Defaults are for rows that were there before their column was.
+_ZERO = sa.text("0")
+_NO_LAYERS = sa.text("'[]'")
 
 metadata = sa.MetaData()
 
@@ -67,6 +83,19 @@ sandboxes = sa.Table(
     sa.Column("stop_reason", sa.String),
     sa.Column("idempotency_key", sa.String),
     sa.Column("request_hash", sa.String),
+    sa.Column("layers", LayerIds, nullable=False, server_default=_NO_LAYERS),
+    sa.Column("origin_layers", LayerIds, nullable=False, server_default=_NO_LAYERS),
+    sa.Column("workdir", sa.String),
+    sa.Column("generation", sa.Integer, nullable=False, server_default=_ZERO),
+    sa.Column("from_checkpoint", sa.String),
+    sa.Column("hibernation", sa.String),
+    sa.Column("patch_source", sa.String),
+    sa.Column("patch_position", sa.Integer, nullable=False, server_default=_ZERO),
+    sa.Column("patch_error", sa.Text),
+    sa.Column("due_at", UtcDateTime, index=True),
+    sa.Column("hibernate_failures", sa.Integer, nullable=False, server_default=_ZERO),
+    sa.Column("last_hibernate_error", sa.Text),
+    sa.Column("recovered", sa.Integer),
     sa.UniqueConstraint("org_id", "idempotency_key", name="uq_sandboxes_idempotency"),
     sa.Index("ix_sandboxes_org_newest", "org_id", "created_at", "id"),
 )
@@ -80,6 +109,59 @@ machines = sa.Table(
     sa.Column("image_version", sa.String, nullable=False),
     sa.Column("guest_token", sa.String, nullable=False),
     sa.Column("created_at", UtcDateTime, nullable=False),
-    sa.Column("record", sa.JSON),
+    sa.Column("record", sa.JSON(none_as_null=True)),
     sa.Column("sandbox_id", sa.String),
+)
+
+snapshots = sa.Table(
+    "snapshots",
+    metadata,
+    sa.Column("id", sa.String, primary_key=True),
+    sa.Column("org_id", sa.String, sa.ForeignKey("organisations.id"), nullable=False),
+    sa.Column("sandbox_id", sa.String),
+    sa.Column("purpose", sa.String, nullable=False),
+    sa.Column("kind", sa.String, nullable=False),
+    sa.Column("state", sa.String, nullable=False, index=True),
+    sa.Column("name", sa.String, nullable=False),
+    sa.Column("unique_name", sa.String),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("ready_at", UtcDateTime),
+    sa.Column("failed_at", UtcDateTime),
+    sa.Column("error", sa.Text),
+    sa.Column("is_public", sa.Boolean, nullable=False),
+    sa.Column("size_bytes", sa.BigInteger, nullable=False),
+    sa.Column("template", sa.String, nullable=False),
+    sa.Column("template_hash", sa.String, nullable=False),
+    sa.Column("memory_mb", sa.Integer, nullable=False),
+    sa.Column("cpu_count", sa.Integer, nullable=False),
+    sa.Column("disk_mb", sa.Integer, nullable=False),
+    sa.Column("layers", LayerIds, nullable=False),
+    sa.Column("environment", sa.JSON, nullable=False),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    sa.Column("workdir", sa.String),
+    sa.Column("network_enabled", sa.Boolean, nullable=False),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("patch_source", sa.String),
+    sa.Column("patch_position", sa.Integer, nullable=False),
+    sa.Column("memory_id", sa.String),
+    sa.Column("memory_image_version", sa.String),
+    sa.Column("memory_guest_token", sa.String),
+    sa.Column("patches_ever", sa.Integer, nullable=False, server_default=_ZERO),
+    sa.UniqueConstraint("sandbox_id", "unique_name", name="uq_snapshots_name"),
+)
+"""`unique_name` is the name of a checkpoint until it fails, and null for everything else.
+
+`patches_ever` counts the patches a checkpoint had, removed ones included.
+"""
+
+patches = sa.Table(
+    "patches",
+    metadata,
+    sa.Column("id", sa.String, primary_key=True),
+    sa.Column("checkpoint_id", sa.String, sa.ForeignKey("snapshots.id"), nullable=False),
+    sa.Column("sequence", sa.Integer, nullable=False),
+    sa.Column("script", sa.Text, nullable=False),
+    sa.Column("description", sa.Text),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.UniqueConstraint("checkpoint_id", "sequence", name="uq_patches_sequence"),
 )
