@@ -110,7 +110,7 @@ async def test_calls_on_a_machine_that_ended_say_that_it_is_lost(harness: Driver
     with pytest.raises(MachineLost):
         await machine.set_limits(SMALL)
     with pytest.raises(MachineLost):
-        await machine.save_memory(harness.folder / "image")
+        await machine.save(harness.folder / "image")
 
 
 async def test_another_driver_adopts_a_running_machine(harness: DriverHarness) -> None:
@@ -193,9 +193,9 @@ async def test_a_limit_below_the_use_is_refused(harness: DriverHarness) -> None:
 async def test_a_machine_starts_from_an_image_while_the_saved_one_runs_on(harness: DriverHarness) -> None:
     machine = await started(harness)
     image = harness.folder / "image"
-    await machine.save_memory(image)
+    await machine.save(image)
     assert await answers(machine.guest_address, within_seconds=2)
-    copies = [await harness.driver.start(harness.spec(memory_image=image)) for _ in range(2)]
+    copies = [await harness.driver.start(harness.spec(saved=image)) for _ in range(2)]
     addresses = {each.guest_address for each in (machine, *copies)}
     assert len(addresses) == 3
     for copy in copies:
@@ -205,7 +205,7 @@ async def test_a_machine_starts_from_an_image_while_the_saved_one_runs_on(harnes
 async def test_a_frozen_machine_can_be_saved_and_is_frozen_afterwards(harness: DriverHarness) -> None:
     machine = await started(harness)
     await machine.freeze()
-    await machine.save_memory(harness.folder / "image")
+    await machine.save(harness.folder / "image")
     assert not await answers(machine.guest_address, within_seconds=0.3)
 
 
@@ -213,7 +213,7 @@ async def test_a_machine_stopped_while_it_is_saved_is_lost_and_leaves_nothing(ha
     machine = await started(harness)
     for delay in (0.0, 0.02, 0.05):
         machine = await started(harness)
-        saving = asyncio.ensure_future(machine.save_memory(harness.folder / f"image-{delay}"))
+        saving = asyncio.ensure_future(machine.save(harness.folder / f"image-{delay}"))
         await asyncio.sleep(delay)
         await machine.stop()
         (outcome,) = await asyncio.gather(saving, return_exceptions=True)
@@ -228,7 +228,7 @@ async def test_an_image_never_replaces_what_is_there(harness: DriverHarness) -> 
     machine = await started(harness)
     (harness.folder / "image").mkdir()
     with pytest.raises(FileExistsError):
-        await machine.save_memory(harness.folder / "image")
+        await machine.save(harness.folder / "image")
     assert [path.name for path in harness.folder.iterdir() if "image" in path.name] == ["image"]
     assert await answers(machine.guest_address, within_seconds=2)
 
@@ -236,9 +236,9 @@ async def test_an_image_never_replaces_what_is_there(harness: DriverHarness) -> 
 async def test_starting_from_a_damaged_image_fails_and_leaves_nothing(harness: DriverHarness) -> None:
     image = harness.folder / "image"
     (image / "memory").mkdir(parents=True)
-    (image / "upper").mkdir()
+    (image / "layer").mkdir()
     with pytest.raises(OpenComputerError):
-        await harness.driver.start(harness.spec(memory_image=image))
+        await harness.driver.start(harness.spec(saved=image))
     assert harness.leftovers() == []
 
 

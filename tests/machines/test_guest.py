@@ -284,10 +284,10 @@ async def test_everything_survives_a_memory_image(harness: GvisorHarness) -> Non
         await machine.processes.spawn(spec)
         async with machine.processes.attach(spec.id, counted=True) as attachment:
             await read_until(attachment, b"before\n")
-            await machine.save_memory(image)
+            await machine.save(image)
             await attachment.write(b"original\n")
             await read_until(attachment, b"got original\n")
-    async with open_machine(harness, harness.spec(memory_image=image)) as copy:
+    async with open_machine(harness, harness.spec(saved=image)) as copy:
         record = await copy.processes.get(spec.id)
         assert (record.exit, record.attached) == (None, 0)
         async with copy.processes.attach(spec.id) as attachment:

@@ -110,8 +110,8 @@ async def test_layers_can_be_kept_in_folders_of_the_host(harness: GvisorHarness)
         await output(
             machine, "head -c 64M /dev/zero > /root/big; rm /etc/debian_version; echo kept > /root/x"
         )
-        await machine.save_memory(image)
-    async with open_machine(harness, harness.spec(memory_image=image)) as copy:
+        await machine.save(image)
+    async with open_machine(harness, harness.spec(saved=image)) as copy:
         assert await output(copy, "cat /root/x; test -e /etc/debian_version || echo gone") == "kept\ngone"
 
 
@@ -197,15 +197,15 @@ async def test_an_image_has_the_files_and_processes_of_its_instant(harness: Gvis
         )
         await output(machine, "chown 1000:1000 /root/kept; chmod 640 /root/kept")
         await output(machine, "setsid sleep 543 >/dev/null 2>&1 </dev/null & true")
-        await machine.save_memory(image)
+        await machine.save(image)
         await output(machine, "echo changed later > /root/kept")
-    spec = harness.spec(memory_image=image)
+    spec = harness.spec(saved=image)
     async with open_machine(harness, spec) as copy:
         assert await output(copy, "cat /root/kept; stat -c '%a %u %g' /root/kept") == "kept\n640 1000 1000"
         assert await output(copy, "test -e /etc/debian_version || echo gone; readlink /opt/l") == "gone\nx"
         assert await output(copy, "ls -l /proc/[0-9]*/exe 2>/dev/null | grep -c sleep") == "1"
         await output(copy, "echo mine > /root/kept; touch /etc/debian_version")
-    async with open_machine(harness, harness.spec(memory_image=image)) as other:
+    async with open_machine(harness, harness.spec(saved=image)) as other:
         assert await output(other, "cat /root/kept") == "kept"
 
 
@@ -216,7 +216,7 @@ async def test_a_saving_that_is_cancelled_leaves_the_machine_running_and_no_imag
     machine = await harness.driver.start(harness.spec())
     await wait_until_it_answers(machine.guest_address)
     for delay in (0.0, 0.01, 0.03, 0.06, 0.1):
-        saving = asyncio.ensure_future(machine.save_memory(harness.folder / "image"))
+        saving = asyncio.ensure_future(machine.save(harness.folder / "image"))
         await asyncio.sleep(delay)
         saving.cancel()
         (outcome,) = await asyncio.gather(saving, return_exceptions=True)
@@ -227,15 +227,15 @@ async def test_a_saving_that_is_cancelled_leaves_the_machine_running_and_no_imag
             assert left == ["image"]
             shutil.rmtree(harness.folder / "image")
         assert await answers(machine.guest_address, within_seconds=2)
-    await machine.save_memory(harness.folder / "image")
+    await machine.save(harness.folder / "image")
 
 
 async def test_a_restored_machine_has_the_limits_it_was_started_with(harness: GvisorHarness) -> None:
     """One image serves machines of every size."""
     image = harness.folder / "image"
     async with open_machine(harness) as machine:
-        await machine.save_memory(image)
-    spec = harness.spec(memory_image=image, limits=replace(SMALL, memory_bytes=1 << 30))
+        await machine.save(image)
+    spec = harness.spec(saved=image, limits=replace(SMALL, memory_bytes=1 << 30))
     async with open_machine(harness, spec) as copy:
         assert await output(copy, "awk '/MemTotal/ {print $2}' /proc/meminfo") == str(1 << 20)
 
@@ -250,12 +250,12 @@ async def test_a_file_that_is_open_but_deleted_is_named(harness: GvisorHarness) 
         start = f'setsid python3 -c "{hold}" >/dev/null 2>&1 </dev/null & echo $! > /root/pid'
         await output(machine, f"{start}; sleep 0.5")
         with pytest.raises(SnapshotRefused) as refused:
-            await machine.save_memory(harness.folder / "image")
+            await machine.save(harness.folder / "image")
         assert refused.value.details["reason"] == "deleted_file"
         assert refused.value.details["path"] == "/root/doomed"
         assert await output(machine, "echo alive") == "alive"
         await output(machine, "kill $(cat /root/pid)")
-        await machine.save_memory(harness.folder / "image")
+        await machine.save(harness.folder / "image")
     assert not list(harness.folder.glob(".image*"))
 
 
@@ -268,9 +268,9 @@ async def test_open_deleted_files_are_saved_where_the_build_says_so(harness: Gvi
         hold = "import os,time; f=open('/root/doomed'); os.unlink('/root/doomed'); time.sleep(600)"
         start = f'setsid python3 -c "{hold}" >/dev/null 2>&1 </dev/null & echo $! > /root/pid'
         await output(machine, f"{start}; sleep 0.5")
-        await machine.save_memory(image)
+        await machine.save(image)
         assert await output(machine, "cat /proc/$(cat /root/pid)/fd/3") == "precious"
-    async with open_machine(harness, harness.spec(memory_image=image)) as copy:
+    async with open_machine(harness, harness.spec(saved=image)) as copy:
         assert await output(copy, "cat /proc/$(cat /root/pid)/fd/3; ls /root/doomed 2>&1 | grep -c No") == (
             "precious\n1"
         )
@@ -289,7 +289,7 @@ async def test_a_file_that_is_deleted_for_a_moment_is_waited_for(harness: Gvisor
     async with open_machine(harness) as machine:
         hold = "import os,time; f=open('/root/x','w'); os.unlink('/root/x'); time.sleep(1)"
         await output(machine, f'setsid python3 -c "{hold}" >/dev/null 2>&1 </dev/null & sleep 0.5')
-        await machine.save_memory(harness.folder / "image")
+        await machine.save(harness.folder / "image")
     assert (harness.folder / "image").is_dir()
 
 
@@ -324,7 +324,7 @@ async def test_two_machines_see_nothing_of_each_other(harness: GvisorHarness) ->
 
 async def test_image_folders_are_not_readable_by_others(harness: GvisorHarness) -> None:
     async with open_machine(harness) as machine:
-        await machine.save_memory(harness.folder / "image")
+        await machine.save(harness.folder / "image")
     assert os.stat(harness.folder / "image").st_mode & 0o077 == 0
 
 

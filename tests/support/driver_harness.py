@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import opencomputer.inside
-from opencomputer.server.contracts.driver import Driver, Limits, MachineId, MachineSpec
+from opencomputer.server.contracts.driver import LAYER, MEMORY, Driver, Limits, MachineId, MachineSpec
 from opencomputer.server.drivers.fake.driver import FakeConfig, FakeDriver
 from opencomputer.server.drivers.fake.faults import FakeFaults
 from opencomputer.server.drivers.gvisor.config import GvisorConfig
@@ -43,10 +43,14 @@ class DriverHarness:
         self.data_dir = folder / "data"
         self.before_step: FailAt = lambda _: None
 
-    def spec(self, *, memory_image: Path | None = None, limits: Limits = SMALL) -> MachineSpec:
-        """A new machine of this driver."""
+    def spec(self, *, saved: Path | None = None, memory: bool = True, limits: Limits = SMALL) -> MachineSpec:
+        """A new machine of this driver. It goes on from what another was `saved` as."""
         plain = MachineSpec(new_machine_id(), self.layers, limits, TOKEN)
-        return replace(plain, memory_image=memory_image)
+        if saved is None:
+            return plain
+        return replace(
+            plain, layers=(*self.layers, saved / LAYER), memory_image=saved / MEMORY if memory else None
+        )
 
     async def restart(self) -> None:
         """Forget the driver without telling it, and take a new one, as a killed server does."""

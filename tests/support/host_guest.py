@@ -55,8 +55,11 @@ class HostGuest:
         if self._process.returncode is None:
             self._process.send_signal(signal.SIGCONT)
 
-    async def save_memory(self, folder: Path) -> None:
+    async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
         raise NotImplementedError
+
+    async def go_on(self) -> None:
+        return
 
     async def set_limits(self, limits: Limits) -> None:
         return

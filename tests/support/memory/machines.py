@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import (
+    LAYER,
+    MEMORY,
     Capabilities,
     DriverRecord,
     Limits,
@@ -41,6 +43,7 @@ class MemoryMachine:
         self.processes = MemoryProcesses()
         self.rests = 0
         self.detached = False
+        self.paused = False
         self.ended = asyncio.Event()
         self.cpu_seconds = 0.0
 
@@ -78,9 +81,14 @@ class MemoryMachine:
         await self._host.before("rest", self.id)
         self.rests += 1
 
-    async def save_memory(self, folder: Path) -> None:
-        await self._host.before("save_memory", self.id)
-        await asyncio.to_thread(folder.mkdir)
+    async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
+        await self._host.before("save", self.id)
+        await asyncio.to_thread(_write_save, folder, memory=memory)
+        self.paused = not go_on
+
+    async def go_on(self) -> None:
+        await self._host.before("go_on", self.id)
+        self.paused = False
 
     async def set_limits(self, limits: Limits) -> None:
         await self._host.before("set_limits", self.id)
@@ -106,7 +114,7 @@ class MemoryHost:
     """Implements Machines, and HostGauge.
 
     `before` is called ahead of each step, "start", "started", "identify", "set_limits", "rest",
-    "save_memory", "stop", "adopt", "survey" and "discard", and may raise, wait, or do what interferes.
+    "save", "go_on", "stop", "adopt", "survey" and "discard", and may raise, wait, or do what interferes.
     """
 
     def __init__(self, capabilities: Capabilities = NO_SNAPSHOTS) -> None:
@@ -157,3 +165,10 @@ class MemoryHost:
 
     def load(self, machines: int) -> HostLoad:
         return replace(self.free, machines=machines)
+
+
+def _write_save(folder: Path, *, memory: bool) -> None:
+    folder.mkdir()
+    (folder / LAYER).mkdir()
+    if memory:
+        (folder / MEMORY).mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from opencomputer.inside.guest import protocol
@@ -29,6 +30,7 @@ class LinkedMachine:
         self._dozing = Dozing(running, clock, self._has_processes)
         self._processes = LinkProcesses(link, self._dozing)
         self._files = LinkFiles(link, self._dozing)
+        self._paused = AsyncExitStack()
         self._lost = False
         self._watcher = asyncio.create_task(self._watch())
 
@@ -81,10 +83,19 @@ class LinkedMachine:
     async def rest(self) -> None:
         await self._dozing.rest()
 
-    async def save_memory(self, folder: Path) -> None:
+    async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
         # A restored machine finds a connection that no longer exists, and the runtime makes its guest spin.
-        async with self._dozing.awake(), self._link.apart():
-            await self._running.save_memory(folder)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._dozing.awake())
+            await stack.enter_async_context(self._link.apart())
+            await self._running.save(folder, memory=memory, go_on=go_on)
+            if not go_on:
+                self._paused = stack.pop_all()
+
+    async def go_on(self) -> None:
+        await self._running.go_on()
+        paused, self._paused = self._paused, AsyncExitStack()
+        await paused.aclose()
 
     async def set_limits(self, limits: Limits) -> None:
         await self._running.set_limits(limits)

@@ -53,14 +53,14 @@ async def test_a_start_that_hangs_can_be_cancelled(harness: FakeHarness, step: s
     assert harness.leftovers() == []
 
 
-@pytest.mark.parametrize("step", ["freeze", "thaw", "save_memory", "stop"])
+@pytest.mark.parametrize("step", ["freeze", "thaw", "save", "stop"])
 async def test_a_machine_fails_at_the_step_it_is_told_to(harness: FakeHarness, step: str) -> None:
     machine = await harness.driver.start(harness.spec())
     harness.faults.fail_on[step] = Ordered()
     calls = {
         "freeze": machine.freeze,
         "thaw": machine.thaw,
-        "save_memory": lambda: machine.save_memory(harness.folder / "image"),
+        "save": lambda: machine.save(harness.folder / "image"),
         "stop": machine.stop,
     }
     with pytest.raises(Ordered):

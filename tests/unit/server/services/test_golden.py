@@ -29,7 +29,7 @@ async def test_machines_start_from_an_image_of_a_machine_that_was_warmed_up(gold
         warmed: list[str] = []
 
         async def look(step: str, machine: MachineId) -> None:
-            if step == "save_memory":
+            if step == "save":
                 processes = golden_node.host.machines[machine].processes.by_id.values()
                 warmed.extend(each.spec.argv[0] for each in processes if each.spec.kind is ProcessKind.RUN)
 
@@ -37,9 +37,11 @@ async def test_machines_start_from_an_image_of_a_machine_that_was_warmed_up(gold
         machine = await process.pool.claim(BASE)
         first, second = golden_node.host.started
         assert first.memory_image is None
+        assert first.layers == BASE.layers
         assert second.memory_image is not None
         assert second.id == machine.id
         assert second.memory_image.is_dir()
+        assert second.layers == (*BASE.layers, second.memory_image.parent / "layer")
         assert {"bash", "python3", "node"} <= set(warmed)
         assert list(golden_node.host.machines) == [machine.id]
 
@@ -95,7 +97,7 @@ async def test_an_image_being_made_is_not_taken_for_an_old_one(golden_node: Node
     saving, go_on = asyncio.Event(), asyncio.Event()
 
     async def wait(step: str, _machine: MachineId) -> None:
-        if step == "save_memory":
+        if step == "save":
             saving.set()
             await go_on.wait()
 
@@ -117,13 +119,13 @@ async def test_each_memory_size_has_an_image_of_its_own(golden_node: Node) -> No
         assert await process.golden.get(BASE, LIMITS) == usual
 
 
-@pytest.mark.parametrize("step", ["save_memory", "start"])
+@pytest.mark.parametrize("step", ["save", "start"])
 async def test_a_template_that_cannot_be_saved_starts_cold(golden_node: Node, step: str) -> None:
     failing = True
 
     async def refuse(current: str, _machine: MachineId) -> None:
         if current == step and failing:
-            raise SnapshotRefused("an open file") if step == "save_memory" else StartFailed
+            raise SnapshotRefused("an open file") if step == "save" else StartFailed
 
     golden_node.host.before = refuse
     async with golden_node.process() as process:
@@ -134,7 +136,7 @@ async def test_a_template_that_cannot_be_saved_starts_cold(golden_node: Node, st
         machine = await process.pool.claim(BASE)
         assert list(golden_node.host.machines) == [machine.id]
         last = golden_node.host.started[-1]
-        assert (last.memory_image is None) == (step == "save_memory")
+        assert (last.memory_image is None) == (step == "save")
 
 
 async def test_a_driver_without_snapshots_starts_cold_and_nothing_is_tried(node: Node) -> None:
@@ -143,7 +145,7 @@ async def test_a_driver_without_snapshots_starts_cold_and_nothing_is_tried(node:
         assert [spec.memory_image for spec in node.host.started] == [None]
 
 
-@pytest.mark.parametrize("step", ["start", "started", "save_memory"])
+@pytest.mark.parametrize("step", ["start", "started", "save"])
 async def test_a_server_that_stops_while_it_makes_an_image_leaves_nothing(
     golden_node: Node, step: str
 ) -> None:

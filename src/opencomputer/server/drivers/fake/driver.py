@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import signal
@@ -19,10 +18,11 @@ from opencomputer.server.contracts.driver import (
     MachineId,
     MachineSpec,
 )
-from opencomputer.server.domain.errors import Conflict, SnapshotRefused
+from opencomputer.server.domain.errors import Conflict
 from opencomputer.server.drivers.fake.faults import FakeFaults
 from opencomputer.server.drivers.fake.guest_process import GuestProcess, start_guest
-from opencomputer.server.drivers.fake.machine import DRIVER_NAME, TOKEN_FILE, FakeMachine, remove
+from opencomputer.server.drivers.fake.machine import DRIVER_NAME, FakeMachine, remove
+from opencomputer.server.drivers.fake.saving import TOKEN_FILE, fill_home, token_in
 from opencomputer.server.host.processes import ProcessRef, is_alive
 from opencomputer.server.host.tasks import finish
 
@@ -85,7 +85,9 @@ class FakeDriver:
         folder = self._folder(record.machine_id)
         if record.driver != DRIVER_NAME or not is_alive(guest.process) or not folder.is_dir():
             return None
-        return FakeMachine(record.machine_id, guest, folder, self.faults, _ADOPTED_LIMITS)
+        machine = FakeMachine(record.machine_id, guest, folder, self.faults, _ADOPTED_LIMITS)
+        await machine.go_on()
+        return machine
 
     async def survey(self) -> Sequence[MachineId]:
         await self.faults.before("survey")
@@ -97,7 +99,8 @@ class FakeDriver:
 
     async def _start(self, spec: MachineSpec, folder: Path) -> FakeMachine:
         await self.faults.before("folder")
-        token = _token(spec)
+        token = spec.token if spec.memory_image is None else token_in(spec.memory_image)
+        await asyncio.to_thread(fill_home, folder, spec.layers)
         (folder / TOKEN_FILE).write_text(token)
         await self.faults.before("guest")
         guest = await start_guest(self._config.python, self._config.inside, token, folder)
@@ -128,15 +131,6 @@ def _claim(folder: Path) -> None:
         folder.mkdir(parents=True)
     except FileExistsError:
         raise Conflict("There is a machine of this id already.", machine=folder.name) from None
-
-
-def _token(spec: MachineSpec) -> str:
-    if spec.memory_image is None:
-        return spec.token
-    try:
-        return str(json.loads((spec.memory_image / "image.json").read_text())["token"])
-    except (OSError, ValueError, KeyError) as error:
-        raise SnapshotRefused("There is no such memory image.", reason="bad_image") from error
 
 
 def _kill(process: ProcessRef) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opencomputer.server.domain.errors import StartFailed
+from opencomputer.server.drivers.fake.saving import HOME
 from opencomputer.server.host.process_trees import kill_tree
 from opencomputer.server.host.processes import ProcessRef, reference
 from opencomputer.server.host.tasks import finish
@@ -53,8 +54,7 @@ def _spawn(python: Path, inside: Path, token: str, folder: Path) -> subprocess.P
     # The guest ends at the end of its input. It gets the other end of the pipe too, so that this never
     # comes, not even when we die: machines outlive the server.
     stdin, never_closed = os.pipe()
-    home = folder / "home"
-    home.mkdir()
+    home = folder / HOME
     try:
         with (folder / "log").open("ab") as log:
             child = subprocess.Popen(

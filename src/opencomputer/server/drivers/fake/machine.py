@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -14,12 +13,13 @@ from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId
 from opencomputer.server.domain.errors import Conflict, MachineLost
 from opencomputer.server.drivers.fake.faults import FakeFaults
 from opencomputer.server.drivers.fake.guest_process import GuestProcess
+from opencomputer.server.drivers.fake.saving import write_saved
 from opencomputer.server.host.process_trees import kill_tree, tree
 from opencomputer.server.host.processes import is_alive, reference, wait_end
 from opencomputer.server.host.tasks import finish
 
 DRIVER_NAME = "fake"
-TOKEN_FILE = "token"
+PAUSED_FILE = "paused"
 _KILL_DEADLINE_SECONDS = 10.0
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -56,11 +56,21 @@ class FakeMachine:
         await self._faults.before("thaw")
         self._signal_all(signal.SIGCONT)
 
-    async def save_memory(self, folder: Path) -> None:
-        """A stand-in for an image: a machine started from it is a fresh one with the saved one's token."""
-        await self._faults.before("save_memory")
+    async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
+        """The layer is the home folder; the memory a stand-in: a machine started from it is a fresh one with
+        the files and the token of the saved one."""
+        await self._faults.before("save")
         self._check_alive()
-        await asyncio.to_thread(_write_image, folder, (self._folder / TOKEN_FILE).read_text())
+        await finish(asyncio.to_thread(write_saved, self._folder, folder, memory=memory))
+        if not go_on:
+            (self._folder / PAUSED_FILE).touch()
+            self._signal_all(signal.SIGSTOP)
+
+    async def go_on(self) -> None:
+        await self._faults.before("go_on")
+        if (self._folder / PAUSED_FILE).exists():
+            self._signal_all(signal.SIGCONT)
+            (self._folder / PAUSED_FILE).unlink()
 
     async def set_limits(self, limits: Limits) -> None:
         self._check_alive()
@@ -121,12 +131,3 @@ def _measure(root: int) -> Usage:
             ticks += sum(int(field) for field in fields[11:15])
             pages += int(fields[21])
     return Usage(pages * _PAGE_BYTES, ticks / _TICKS_PER_SECOND, len(pids), 0, 0)
-
-
-def _write_image(folder: Path, token: str) -> None:
-    if folder.exists():
-        raise FileExistsError(str(folder))
-    draft = folder.with_name(f".{folder.name}-draft")
-    draft.mkdir()
-    (draft / "image.json").write_text(json.dumps({"token": token}))
-    draft.rename(folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 from opencomputer.server.contracts.driver import Capabilities
 from opencomputer.server.host.runsc_build import RunscBuild, ask
 
-BUNDLE_GENERATION = "2"
+BUNDLE_GENERATION = "3"
 """Raise it when `bundle.py` changes what a machine is made of."""
 
 _CPU_INFORMATION = Path("/proc/cpuinfo")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 from opencomputer.server.drivers.gvisor.config import MachineFolder
@@ -133,5 +134,9 @@ def copy_files(source: Path, target: Path) -> None:
         raise CopyFailed(done.output.strip()[-600:])
 
 
-FillUpper = Callable[[Path], None]
-"""Puts the first files into a new writable layer."""
+def begin_layer(upper: Path, layers: Sequence[Path]) -> None:
+    """Make a new writable layer's own folder like that of the layer below: programs see it as the root."""
+    if layers:
+        below = layers[-1].stat()
+        os.chown(upper, below.st_uid, below.st_gid)
+        upper.chmod(below.st_mode & 0o7777)

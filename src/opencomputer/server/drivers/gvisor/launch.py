@@ -21,7 +21,7 @@ from pathlib import Path
 from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.contracts.network import Link
 from opencomputer.server.drivers.gvisor.config import MachineFolder, empty_folder
-from opencomputer.server.drivers.gvisor.disk import FillUpper
+from opencomputer.server.drivers.gvisor.disk import begin_layer
 from opencomputer.server.drivers.gvisor.node import Node
 from opencomputer.server.host.kernel import Unshare, unshare
 from opencomputer.server.host.mounts import bind, bind_read_only, detach_propagation, mount_overlay
@@ -50,7 +50,6 @@ class LaunchPlan:
     layers: Sequence[Path]
     link: Link
     argv: Sequence[str]
-    fill_upper: FillUpper
     abandoned: threading.Event
 
 
@@ -92,7 +91,7 @@ def _mount_inside(node: Node, plan: LaunchPlan) -> None:
     detach_propagation()
     folder = plan.folder
     node.disks.mount(folder)
-    plan.fill_upper(folder.upper)
+    begin_layer(folder.upper, plan.layers)
     mount_overlay(plan.layers, folder.upper, folder.work, folder.root)
     # All machines share this folder, and the option "ro" of the bundle is only a wish: root in a machine
     # can mount it again without. Here it is the host that refuses.

@@ -11,7 +11,7 @@ from opencomputer.server.drivers.gvisor.console import Console
 from opencomputer.server.drivers.gvisor.node import Node, group_limits
 from opencomputer.server.drivers.gvisor.record import MachineState, to_record
 from opencomputer.server.drivers.gvisor.removal import remove_machine
-from opencomputer.server.drivers.gvisor.snapshot import save_machine
+from opencomputer.server.drivers.gvisor.snapshot import Saving, resume_if_saving, save_machine
 from opencomputer.server.host.processes import is_alive, wait_end
 from opencomputer.server.host.tasks import finish
 
@@ -56,19 +56,26 @@ class GvisorMachine:
         async with self._turn:
             self._thaw()
 
-    async def save_memory(self, folder: Path) -> None:
+    async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
         async with self._turn:
             self._check_alive()
             was_frozen = self._frozen
             self._thaw()  # a frozen kernel cannot write itself down
+            saved = False
             try:
-                await save_machine(self._node, self._id, folder)
+                await save_machine(self._node, self._id, Saving(folder, memory=memory, go_on=go_on))
+                saved = True
             except (SnapshotRefused, OSError):
                 self._check_alive()  # a machine that ended meanwhile explains everything else
                 raise
             finally:
-                if was_frozen and is_alive(self._state.kernel):
+                if was_frozen and not (saved and not go_on) and is_alive(self._state.kernel):
                     await self._freeze()
+
+    async def go_on(self) -> None:
+        async with self._turn:
+            self._check_alive()
+            await finish(resume_if_saving(self._node, self._id))
 
     async def set_limits(self, limits: Limits) -> None:
         self._check_alive()

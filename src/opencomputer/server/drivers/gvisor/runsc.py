@@ -9,9 +9,6 @@ from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.drivers.gvisor.config import MachineFolder
 from opencomputer.server.host.runsc_build import RunscBuild
 
-MEMORY_FOLDER = "memory"
-"""Inside a memory image, where runsc's own files are."""
-
 
 class Runsc:
     """Builds the argument lists for one build. Pure."""
@@ -28,7 +25,7 @@ class Runsc:
         return [
             *self._command(folder, "restore"),
             *_detached(folder),
-            f"--image-path={image / MEMORY_FOLDER}",
+            f"--image-path={image}",
             machine_id,
         ]
 

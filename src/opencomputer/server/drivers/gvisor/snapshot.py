@@ -1,8 +1,8 @@
-"""Memory images: writing one of a running machine, and starting from one.
+"""Writing down what a running machine is, in the two parts from which another can go on.
 
-An image is a folder: `memory/` as runsc wrote it, `birth.json`, and `upper/`, a copy of the writable layer of
-the same instant. A restored machine gets the copy as its own writable layer, because its memory speaks of
-those files.
+The memory folder holds runsc's own files and `birth.json`, the layer folder a copy of the writable layer of
+the same instant. The memory speaks of files by their paths, so a machine that starts from both finds them in
+its layers and needs no copy of its own.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ import asyncio
 import shutil
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from opencomputer.server.contracts.driver import MachineId
+from opencomputer.server.contracts.driver import LAYER, MEMORY, MachineId
 from opencomputer.server.domain.errors import MachineLost, SnapshotRefused, StartFailed
 from opencomputer.server.drivers.gvisor.bundle import Birth
-from opencomputer.server.drivers.gvisor.disk import CopyFailed, copy_files
+from opencomputer.server.drivers.gvisor.disk import CopyFailed
 from opencomputer.server.drivers.gvisor.failure import Failure, FailureKind, classify
 from opencomputer.server.drivers.gvisor.node import Node
-from opencomputer.server.drivers.gvisor.runsc import MEMORY_FOLDER
 from opencomputer.server.host.subprocesses import CommandTimedOut, run_async
 from opencomputer.server.host.tasks import finish
 
-_UPPER = "upper"
 _BIRTH = "birth.json"
 _SHORT_DEADLINE_SECONDS = 20.0
 _WRITE_DEADLINE_SECONDS = 300.0
@@ -31,29 +30,39 @@ _RETRY_FOR_SECONDS = 2.0
 _RETRY_PAUSE_SECONDS = 0.15
 
 
-async def save_machine(node: Node, machine_id: MachineId, target: Path) -> None:
-    """Write an image to `target`, which appears only when it is complete. The machine goes on running.
+@dataclass(frozen=True)
+class Saving:
+    """What is wanted of one saving: the arguments of `Running.save`."""
 
-    Raises SnapshotRefused, MachineLost.
+    target: Path
+    memory: bool = True
+    go_on: bool = True
+
+
+async def save_machine(node: Node, machine_id: MachineId, saving: Saving) -> None:
+    """Write a machine down in `saving.target`, which appears only when it is complete.
+
+    Raises SnapshotRefused, MachineLost; the machine then goes on whatever was wanted.
     """
+    target = saving.target
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    saved = False
     try:
-        await _save_patiently(node, machine_id, draft)
-        await asyncio.to_thread(shutil.copy, node.folder(machine_id).birth, draft / _BIRTH)
+        await _save_patiently(node, machine_id, draft, saving)
+        if saving.memory:
+            await asyncio.to_thread(shutil.copy, node.folder(machine_id).birth, draft / MEMORY / _BIRTH)
         await asyncio.to_thread(_publish, draft, target)
+        saved = True
     finally:
-        await finish(asyncio.to_thread(shutil.rmtree, draft, True))
-
-
-def unpack_writable_layer(image: Path, upper: Path) -> None:
-    """Give a machine that will be restored from `image` the files its memory knows. Blocks."""
-    source = image / _UPPER
-    if any(source.iterdir()):
-        copy_files(source, upper)
+        try:
+            if not (saved and not saving.go_on):
+                await finish(resume_if_saving(node, machine_id))
+        finally:
+            await finish(asyncio.to_thread(shutil.rmtree, draft, True))
 
 
 async def resume_if_saving(node: Node, machine_id: MachineId) -> None:
-    """Let a machine go on that an earlier server had paused when it was killed."""
+    """Let a machine go on that is paused, perhaps by an earlier server that was killed."""
     folder = node.folder(machine_id)
     if await asyncio.to_thread(folder.saving.exists):
         await asyncio.to_thread(node.group(machine_id).thaw)
@@ -62,18 +71,18 @@ async def resume_if_saving(node: Node, machine_id: MachineId) -> None:
 
 
 def read_birth(image: Path) -> Birth:
-    """What was fixed about the machine of an image. Raises StartFailed when it is no image."""
+    """What was fixed about the machine of a memory image. Raises StartFailed when it is none."""
     try:
         return Birth.from_json((image / _BIRTH).read_text())
     except (OSError, ValueError) as error:
         raise StartFailed(reason=FailureKind.BAD_IMAGE.value, runtime=str(error)) from error
 
 
-async def _save_patiently(node: Node, machine_id: MachineId, draft: Path) -> None:
+async def _save_patiently(node: Node, machine_id: MachineId, draft: Path, saving: Saving) -> None:
     """Try again for a moment while the machine has a deleted file open: programs do that all the time."""
     end = time.monotonic() + _RETRY_FOR_SECONDS
     while True:
-        failure = await _save_once(node, machine_id, draft)
+        failure = await _save_once(node, machine_id, draft, saving)
         if failure is None:
             return
         if failure.kind is FailureKind.GONE:
@@ -83,30 +92,34 @@ async def _save_patiently(node: Node, machine_id: MachineId, draft: Path) -> Non
         await asyncio.sleep(_RETRY_PAUSE_SECONDS)
 
 
-async def _save_once(node: Node, machine_id: MachineId, draft: Path) -> Failure | None:
+async def _save_once(node: Node, machine_id: MachineId, draft: Path, saving: Saving) -> Failure | None:
     """One attempt. The machine is paused from before the memory until after the copy of its files.
 
     The memory comes first: saving it also writes back what the machine's kernel had not written yet.
     """
     folder = node.folder(machine_id)
     await asyncio.to_thread(folder.saving.touch)
+    done = False
     try:
         failure = await _command(node.runsc.pause(machine_id, folder), _SHORT_DEADLINE_SECONDS)
-        return failure or await _write(node, machine_id, draft)
+        failure = failure or await _write(node, machine_id, draft, memory=saving.memory)
+        done = failure is None
+        return failure
     finally:
         # Also when pausing seems to have failed or the caller gave up: nobody else would.
-        await finish(resume_if_saving(node, machine_id))
+        if saving.go_on or not done:
+            await finish(resume_if_saving(node, machine_id))
 
 
-async def _write(node: Node, machine_id: MachineId, draft: Path) -> Failure | None:
-    memory = draft / MEMORY_FOLDER
-    await asyncio.to_thread(_empty, memory)
-    argv = node.runsc.checkpoint(machine_id, node.folder(machine_id), memory)
-    failure = await _command(argv, _WRITE_DEADLINE_SECONDS)
-    if failure is not None:
-        return failure
-    await asyncio.to_thread(_empty, draft / _UPPER)
-    return await _copy_layer(node, machine_id, draft / _UPPER)
+async def _write(node: Node, machine_id: MachineId, draft: Path, *, memory: bool) -> Failure | None:
+    if memory:
+        await asyncio.to_thread(_empty, draft / MEMORY)
+        argv = node.runsc.checkpoint(machine_id, node.folder(machine_id), draft / MEMORY)
+        failure = await _command(argv, _WRITE_DEADLINE_SECONDS)
+        if failure is not None:
+            return failure
+    await asyncio.to_thread(_empty, draft / LAYER)
+    return await _copy_layer(node, machine_id, draft / LAYER)
 
 
 async def _command(argv: list[str], deadline_seconds: float) -> Failure | None:

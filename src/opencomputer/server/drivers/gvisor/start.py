@@ -6,21 +6,18 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from opencomputer.server.contracts.driver import MachineId, MachineSpec
 from opencomputer.server.contracts.network import Link
 from opencomputer.server.domain.errors import Conflict, OpenComputerError, StartFailed
 from opencomputer.server.drivers.gvisor.bundle import Birth, BundleSpec, bundle_config, memory_report
 from opencomputer.server.drivers.gvisor.config import MachineFolder
-from opencomputer.server.drivers.gvisor.disk import FillUpper
 from opencomputer.server.drivers.gvisor.failure import classify
 from opencomputer.server.drivers.gvisor.launch import LaunchFailed, LaunchPlan, launch
 from opencomputer.server.drivers.gvisor.node import Node, group_limits
 from opencomputer.server.drivers.gvisor.removal import remove_machine
-from opencomputer.server.drivers.gvisor.snapshot import read_birth, unpack_writable_layer
+from opencomputer.server.drivers.gvisor.snapshot import read_birth
 from opencomputer.server.host.cgroups import kill_processes
 from opencomputer.server.host.processes import ProcessRef, reference
 from opencomputer.server.host.tasks import finish
@@ -100,21 +97,16 @@ def _start(node: Node, spec: MachineSpec, attempt: _Attempt) -> Started:
     _write_files(node, spec, folder, birth)
     node.before_step("disk")
     node.disks.create(folder, spec.limits.disk_bytes)
-    argv, fill_upper = _way_to_start(node, spec, folder)
-    plan = LaunchPlan(spec.id, folder, spec.layers, link, argv, fill_upper, attempt.abandoned)
+    if spec.memory_image is None:
+        argv = node.runsc.run(spec.id, folder)
+    else:
+        argv = node.runsc.restore(spec.id, folder, spec.memory_image)
+    plan = LaunchPlan(spec.id, folder, spec.layers, link, argv, attempt.abandoned)
     console = launch(node, plan)
     kernel = reference(int(folder.pid_file.read_text()))
     if kernel is None:
         raise LaunchFailed("the machine ended as soon as it had started")
     return Started(kernel, link, console)
-
-
-def _way_to_start(node: Node, spec: MachineSpec, folder: MachineFolder) -> tuple[Sequence[str], FillUpper]:
-    """The command line, and what the writable layer begins with."""
-    image = spec.memory_image
-    if image is None:
-        return node.runsc.run(spec.id, folder), lambda _: None
-    return node.runsc.restore(spec.id, folder, image), partial(unpack_writable_layer, image)
 
 
 def _write_files(node: Node, spec: MachineSpec, folder: MachineFolder, birth: Birth) -> None:

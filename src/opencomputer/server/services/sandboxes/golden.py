@@ -12,13 +12,16 @@ from pathlib import Path
 
 import structlog
 
-from opencomputer.server.contracts.driver import Limits, MachineSpec
+from opencomputer.server.contracts.driver import LAYER, MEMORY, Limits, MachineSpec
 from opencomputer.server.contracts.machine import Machines
 from opencomputer.server.contracts.templates import TemplateLayers
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import OpenComputerError
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
 from opencomputer.server.services.sandboxes.rehearsal import rehearse
+
+_SAVED = "saved"
+_FACTS = "golden.json"
 
 _log = structlog.get_logger(__name__)
 
@@ -34,8 +37,10 @@ _WARM_UP: Sequence[tuple[str, ...]] = (
 
 @dataclass(frozen=True)
 class GoldenImage:
-    """A memory image and the secret its guest accepts."""
+    """What a machine of a template goes on from: `layers` above the template's, bottom first, the memory that
+    knows them, and the secret its guest accepts."""
 
+    layers: tuple[Path, ...]
     memory: Path
     guest_token: str
 
@@ -77,10 +82,12 @@ class GoldenImages:
     def _load(self, key: str) -> GoldenImage | None:
         folder = self._folder / key
         try:
-            token = json.loads((folder / "golden.json").read_text())["guestToken"]
+            token = json.loads((folder / _FACTS).read_text())["guestToken"]
         except (OSError, ValueError, KeyError):
             return None
-        return GoldenImage(folder / "memory", token)
+        if not (folder / LAYER).is_dir() or not (folder / MEMORY).is_dir():
+            return None
+        return GoldenImage((folder / LAYER,), folder / MEMORY, token)
 
     async def _make(self, template: TemplateLayers, limits: Limits, key: str) -> GoldenImage | None:
         token = naming.new_guest_token()
@@ -90,7 +97,7 @@ class GoldenImages:
         machine = await self._provisioning.start(spec, template.hash, guest_token=token)
         try:
             await rehearse(machine, token, _WARM_UP)
-            await machine.save_memory(draft / "memory")
+            await machine.save(draft / _SAVED)
             await asyncio.to_thread(_publish, draft, self._folder / key, token)
         except OpenComputerError as error:
             self._refused.add(key)
@@ -123,7 +130,8 @@ def _fresh_folder(folder: Path) -> None:
 
 
 def _publish(draft: Path, final: Path, token: str) -> None:
-    (draft / "golden.json").write_text(json.dumps({"guestToken": token}))
-    (draft / "golden.json").chmod(0o600)
+    saved = draft / _SAVED
+    (saved / _FACTS).write_text(json.dumps({"guestToken": token}))
+    (saved / _FACTS).chmod(0o600)
     shutil.rmtree(final, ignore_errors=True)
-    draft.rename(final)
+    saved.rename(final)
