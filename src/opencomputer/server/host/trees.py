@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+import subprocess
 from pathlib import Path
 
 
@@ -18,8 +19,16 @@ def remove_tree(folder: Path) -> None:
     mounted = mounts_below(folder, Path("/proc/self/mountinfo").read_text())
     if mounted:
         raise StillMounted(f"{', '.join(map(str, mounted))} must be unmounted before {folder} can go.")
-    if folder.exists():
-        shutil.rmtree(folder)
+    if os.path.lexists(folder):
+        # Python's own removal recurses, and whoever filled the folder decides how deep.
+        done = subprocess.run(
+            ["rm", "--recursive", "--force", "--one-file-system", "--", str(folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise OSError(f"{folder} cannot be removed: {done.stderr.strip()[-300:]}")
 
 
 def mounts_below(folder: Path, mount_information: str) -> list[Path]:

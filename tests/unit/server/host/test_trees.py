@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,16 @@ def test_nothing_is_removed_while_something_is_mounted(
     with pytest.raises(StillMounted, match="tree/dev"):
         remove_tree(tmp_path / "tree")
     assert (tmp_path / "tree").exists()
+
+
+def test_a_tree_may_be_deeper_than_python_recurses(tmp_path: Path) -> None:
+    """How deep folders are nested is decided by whoever filled them."""
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    remove_tree(tmp_path / "d")
+    assert list(tmp_path.iterdir()) == []
