@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 
 @dataclass(frozen=True)
 class TemplateLayers:
-    """A template that is ready: immutable layers, bottom first, and the hash of what made them."""
+    """A template that is ready: immutable layers, bottom first, and the hash of what made them.
+
+    `environment` and `workdir` are what its sandboxes have by default; None means the user's home.
+    """
 
     name: str
     hash: str
     layers: tuple[Path, ...]
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    workdir: str | None = None
 
 
 class TemplateCatalogue(Protocol):
-    def list(self) -> Sequence[TemplateLayers]: ...
+    """The templates of this host. All of it blocks for a moment; `prune` for as long as removing takes."""
 
-    def get(self, name: str) -> TemplateLayers | None: ...
+    def list(self) -> Sequence[TemplateLayers]:
+        """The current build of every template."""
+        ...
+
+    def get(self, name: str) -> TemplateLayers | None:
+        """The build that new sandboxes start from."""
+        ...
+
+    def find(self, name: str, hash: str) -> TemplateLayers | None:
+        """Exactly this build, current or not: what a sandbox or snapshot was made from."""
+        ...
+
+    def prune(self, wanted_hashes: Collection[str]) -> Sequence[str]:
+        """Remove builds that are neither current nor wanted. Returns the hashes of what is gone.
+
+        Nothing of a template is removed soon after its current build changed, and nothing at all while
+        templates are being built: who is just starting from an old build may not have said so yet.
+        """
+        ...

@@ -9,6 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+class Held(Exception):
+    """Somebody else holds the lock."""
+
+
 @contextmanager
 def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Generator[int]:
     """Hold the lock file `path`; call `on_wait` once if somebody else holds it, then wait.
@@ -26,3 +30,14 @@ def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Generat
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def exclusive_now(path: Path) -> Generator[int]:
+    """As `exclusive`, without waiting. Raises Held."""
+
+    def give_up() -> None:
+        raise Held(str(path))
+
+    with exclusive(path, give_up) as descriptor:
+        yield descriptor

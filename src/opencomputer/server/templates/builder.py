@@ -14,18 +14,10 @@ from opencomputer.server.host.distribution import (
     extra_certificates,
     read_distribution,
 )
-from opencomputer.server.host.locks import exclusive
-from opencomputer.server.host.trees import remove_tree
 from opencomputer.server.templates import sources
-from opencomputer.server.templates.catalogue import (
-    DESCRIPTION_FILE,
-    HALF_BUILT_PREFIX,
-    Template,
-    describe,
-    find_template,
-    make_current,
-)
-from opencomputer.server.templates.commands import BuildFailed, Progress, run
+from opencomputer.server.templates.catalogue import Template, find_template, make_current
+from opencomputer.server.templates.commands import ALONE, BuildFailed, Progress, run
+from opencomputer.server.templates.drafts import Workshop, measure, workshop
 from opencomputer.server.templates.recipe import Recipe, load_recipe, template_hash
 
 _PASSED_ON = (
@@ -36,17 +28,6 @@ _BUILD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CERTIFICATES_IN_ROOT = "usr/local/share/ca-certificates/opencomputer-host"
 _BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 _BUNDLE_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
-
-_ALONE = (
-    # Killed when the thread that waits for it ends, so a build never goes on without its builder.
-    "setpriv", "--pdeathsig=KILL",
-    "unshare",
-    # The host never sees what is mounted in the new root, so nothing can stay mounted there.
-    "--mount", "--propagation=private",
-    # All processes end with the first one, and that one with `unshare`.
-    "--pid", "--fork", "--kill-child",
-)  # fmt: skip
-"""In front of every program of a build that mounts something or starts others."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +81,10 @@ def build_template(
     """
     recipe = load_recipe(recipe_dir)
     wanted = expected_hash(recipe, options)
-    home = templates_dir / recipe.name
-    home.mkdir(parents=True, exist_ok=True)
-    with exclusive(templates_dir / ".lock", lambda: progress("> waiting for another build to end")) as lock:
-        _remove_half_built(home)
+    with workshop(templates_dir, recipe.name, progress) as shop:
         template = find_template(templates_dir, recipe.name, wanted)
         if template is None or options.rebuild:
-            template = _build(recipe, home, wanted, _Context(progress, options, lock))
+            template = _build(recipe, shop, wanted, _Context(progress, options))
         make_current(templates_dir, recipe.name, wanted)
     return template
 
@@ -115,34 +93,29 @@ def build_template(
 class _Context:
     progress: Progress
     options: BuildOptions
-    lock: int
 
 
-def _build(recipe: Recipe, home: Path, wanted: str, context: _Context) -> Template:
+def _build(recipe: Recipe, shop: Workshop, wanted: str, context: _Context) -> Template:
     host = read_distribution()
     if not host.is_debian_like:
         raise BuildFailed(
             f"Templates are built from Debian's or Ubuntu's packages; this host is {host.name}."
         )
-    folder = home / f"{HALF_BUILT_PREFIX}{wanted}"
-    folder.mkdir()
-    build = _Build(
-        recipe=recipe,
-        host=host,
-        certificates=extra_certificates() if context.options.trust_host_certificates else [],
-        environment=build_environment(context.options.environment),
-        progress=context.progress,
-        folder=folder,
-        lock=context.lock,
-    )
-    try:
+    with shop.draft(wanted) as folder:
+        build = _Build(
+            recipe=recipe,
+            host=host,
+            certificates=extra_certificates() if context.options.trust_host_certificates else [],
+            environment=build_environment(context.options.environment),
+            progress=context.progress,
+            folder=folder,
+            lock=shop.lock,
+        )
         _install_packages(build)
         _add_certificates(build)
         _customise(build)
         _lay_files(build)
-        return _finish(build, home, wanted)
-    finally:
-        remove_tree(folder)
+        return _finish(build, shop, wanted)
 
 
 def build_environment(operator: Mapping[str, str]) -> dict[str, str]:
@@ -159,7 +132,7 @@ def build_environment(operator: Mapping[str, str]) -> dict[str, str]:
 def bootstrap_arguments(recipe: Recipe, codename: str, sources_file: Path, root: Path) -> list[str]:
     """The command that installs the packages of a recipe into the empty folder `root`."""
     return [
-        *_ALONE,
+        *ALONE,
         "--mount-proc",
         "mmdebstrap",
         "--mode=root",
@@ -217,7 +190,7 @@ def _customise(build: _Build) -> None:
 def in_root(root: Path, arguments: Sequence[str]) -> list[str]:
     """The command that runs `arguments` in `root`. Its mounts and processes vanish with it."""
     return [
-        *_ALONE,
+        *ALONE,
         f"--mount-proc={root}/proc",
         "chroot",
         str(root),
@@ -246,34 +219,24 @@ def _lay_files(build: _Build) -> None:
         (build.root / name).chmod(mode)
 
 
-def _finish(build: _Build, home: Path, wanted: str) -> Template:
+def _finish(build: _Build, shop: Workshop, wanted: str) -> Template:
     for leftover in ("tmp", "var/tmp", "run", "root/.cache", "var/cache/apt"):
         _empty(build.root / leftover)
     template = Template(
         name=build.recipe.name,
         hash=wanted,
-        rootfs=home / wanted / "rootfs",
+        rootfs=shop.home / wanted / "rootfs",
         description=build.recipe.description,
         built_at=datetime.now(UTC),
-        size_bytes=_size_bytes(build.root),
+        size_bytes=measure(build.root).size_bytes,
         package_count=(build.root / "var/lib/dpkg/status")
         .read_text()
         .count("\nStatus: install ok installed"),
         current=True,
     )
-    (build.folder / DESCRIPTION_FILE).write_text(describe(template))
     (build.folder / "host.sources").unlink(missing_ok=True)
-    target = home / wanted
-    if target.exists():
-        target.rename(home / f"{HALF_BUILT_PREFIX}{wanted}-replaced")
-    build.folder.rename(target)
-    _remove_half_built(home)
+    shop.publish(build.folder, template)
     return template
-
-
-def _remove_half_built(home: Path) -> None:
-    for path in home.glob(f"{HALF_BUILT_PREFIX}*"):
-        remove_tree(path)
 
 
 def _empty(folder: Path) -> None:
@@ -282,16 +245,3 @@ def _empty(folder: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-def _size_bytes(folder: Path) -> int:
-    """Space taken on disk, a file with several names counted once."""
-    seen: set[int] = set()
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            status = os.lstat(os.path.join(parent, name))
-            if status.st_ino not in seen:
-                seen.add(status.st_ino)
-                total += status.st_blocks * 512
-    return total

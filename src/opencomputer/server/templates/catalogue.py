@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
-from opencomputer.server.domain.errors import NotFound
+from opencomputer.server.domain.errors import Forbidden, NotFound
+from opencomputer.server.host.locks import Held, exclusive, exclusive_now
 from opencomputer.server.host.trees import remove_tree
 
 DESCRIPTION_FILE = "template.json"
 CURRENT = "current"
 HALF_BUILT_PREFIX = ".building-"
+LOCK_FILE = ".lock"
+PRUNED_AFTER = timedelta(minutes=10)
+"""A build that stopped being current a moment ago may be what somebody is starting from just now."""
 
 
 class TemplateMissing(NotFound):
@@ -28,9 +33,25 @@ class TemplateMissing(NotFound):
     code = "template_not_found"
 
 
+class TemplateUnreadable(Forbidden):
+    """Only root can read the templates of this machine that were made from images."""
+
+
+@dataclass(frozen=True)
+class ImageOrigin:
+    """The OCI image a template was imported from. `digest` is its manifest's, `user` what it would run as."""
+
+    source: str
+    digest: str
+    user: str
+
+
 @dataclass(frozen=True)
 class Template:
-    """One complete template. `rootfs` never changes; a changed recipe gives another `hash`."""
+    """One complete template. `rootfs` never changes; a changed recipe or image gives another `hash`.
+
+    `environment` and `workdir` are what its sandboxes have by default.
+    """
 
     name: str
     hash: str
@@ -40,6 +61,9 @@ class Template:
     size_bytes: int
     package_count: int
     current: bool
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    workdir: str | None = None
+    image: ImageOrigin | None = None
 
 
 def list_templates(templates_dir: Path) -> list[Template]:
@@ -65,26 +89,69 @@ def find_template(templates_dir: Path, name: str, hash: str) -> Template | None:
     return _read(templates_dir / name / hash, current=_current_hash(templates_dir / name) == hash)
 
 
-def remove_template(templates_dir: Path, name: str, hash: str | None = None) -> list[Template]:
+def remove_template(
+    templates_dir: Path, name: str, hash: str | None = None, on_wait: Callable[[], None] = lambda: None
+) -> list[Template]:
     """Remove one build of a template, or all of them. Returns what was removed; raises TemplateMissing.
 
-    The caller makes sure that no machine uses it any more.
+    The caller makes sure that no machine uses it any more. Waits while templates are built.
     """
-    doomed = [
+    doomed = _builds(templates_dir, name, hash)
+    if not doomed:
+        raise TemplateMissing(f"There is no template `{name if hash is None else f'{name}/{hash}'}`.")
+    with exclusive(templates_dir / LOCK_FILE, on_wait):
+        doomed = _builds(templates_dir, name, hash)
+        for template in doomed:
+            if template.current:
+                (templates_dir / name / CURRENT).unlink(missing_ok=True)
+            _remove(template)
+    return doomed
+
+
+def prune_templates(templates_dir: Path, wanted_hashes: Collection[str], now: datetime) -> list[Template]:
+    """Remove what is neither current nor wanted, and was not current within `PRUNED_AFTER`.
+
+    A name without a current build is left alone. Removes nothing while templates are being built.
+    """
+    if not templates_dir.is_dir():
+        return []
+    try:
+        with exclusive_now(templates_dir / LOCK_FILE):
+            doomed = [
+                template for template in list_templates(templates_dir)
+                if not template.current
+                and template.hash not in wanted_hashes
+                and _settled_before(templates_dir / template.name, now - PRUNED_AFTER)
+            ]  # fmt: skip
+            for template in doomed:
+                _remove(template)
+            return doomed
+    except Held:
+        return []
+
+
+def _settled_before(folder: Path, moment: datetime) -> bool:
+    try:
+        changed = (folder / CURRENT).lstat().st_mtime
+    except FileNotFoundError:
+        return False
+    return datetime.fromtimestamp(changed, UTC) < moment
+
+
+def _builds(templates_dir: Path, name: str, hash: str | None) -> list[Template]:
+    return [
         template for template in list_templates(templates_dir)
         if template.name == name and hash in (None, template.hash)
     ]  # fmt: skip
-    if not doomed:
-        raise TemplateMissing(f"There is no template `{name if hash is None else f'{name}/{hash}'}`.")
-    for template in doomed:
-        if template.current:
-            (templates_dir / name / CURRENT).unlink(missing_ok=True)
-        folder = template.rootfs.parent
-        # Renamed first: a removal that is cut short leaves no template that looks complete.
-        half = folder.with_name(f"{HALF_BUILT_PREFIX}{folder.name}-removed")
-        folder.rename(half)
-        remove_tree(half)
-    return doomed
+
+
+def _remove(template: Template) -> None:
+    """Renamed first: a removal that is cut short leaves no template that looks complete."""
+    folder = template.rootfs.parent
+    half = folder.with_name(f"{HALF_BUILT_PREFIX}{folder.name}-removed")
+    remove_tree(half)
+    folder.rename(half)
+    remove_tree(half)
 
 
 def make_current(templates_dir: Path, name: str, hash: str) -> None:
@@ -98,17 +165,20 @@ def make_current(templates_dir: Path, name: str, hash: str) -> None:
 
 def describe(template: Template) -> str:
     """The text of a template's `template.json`."""
-    return json.dumps(
-        {
-            "name": template.name,
-            "hash": template.hash,
-            "description": template.description,
-            "builtAt": template.built_at.isoformat(),
-            "sizeBytes": template.size_bytes,
-            "packages": template.package_count,
-        },
-        indent=2,
-    )
+    fields: dict[str, object] = {
+        "name": template.name,
+        "hash": template.hash,
+        "description": template.description,
+        "builtAt": template.built_at.isoformat(),
+        "sizeBytes": template.size_bytes,
+        "packages": template.package_count,
+        "environment": dict(template.environment),
+        "workdir": template.workdir,
+    }
+    if template.image is not None:
+        image = template.image
+        fields["image"] = {"source": image.source, "digest": image.digest, "user": image.user}
+    return json.dumps(fields, indent=2)
 
 
 def _all(templates_dir: Path) -> Iterator[Template]:
@@ -139,6 +209,8 @@ def _current_hash(folder: Path) -> str | None:
 def _read(folder: Path, *, current: bool) -> Template | None:
     try:
         fields = json.loads((folder / DESCRIPTION_FILE).read_text())
+        environment = cast(dict[str, str], fields.get("environment") or {})
+        image = fields.get("image")
         return Template(
             name=str(fields["name"]),
             hash=str(fields["hash"]),
@@ -148,6 +220,11 @@ def _read(folder: Path, *, current: bool) -> Template | None:
             size_bytes=int(fields["sizeBytes"]),
             package_count=int(fields["packages"]),
             current=current,
+            environment={str(key): str(value) for key, value in environment.items()},
+            workdir=fields.get("workdir"),
+            image=image and ImageOrigin(str(image["source"]), str(image["digest"]), str(image["user"])),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except PermissionError as error:
+        raise TemplateUnreadable from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -5,16 +5,33 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 from opencomputer.server.domain.errors import OpenComputerError
 
 Progress = Callable[[str], None]
 """Receives one line of text at a time, without its line break. `> ` in front marks the start of a phase."""
 
+Objection = Callable[[], str | None]
+"""Why a running program has to be stopped, or None while it may go on."""
+
+ALONE = (
+    # Killed when the thread that waits for it ends, so a build never goes on without its builder.
+    "setpriv", "--pdeathsig=KILL",
+    "unshare",
+    # The host never sees what is mounted in the new root, so nothing can stay mounted there.
+    "--mount", "--propagation=private",
+    # All processes end with the first one, and that one with `unshare`.
+    "--pid", "--fork", "--kill-child",
+)  # fmt: skip
+"""In front of every program of a build that mounts something or starts others."""
+
 _LINES_KEPT = 30
 _SECONDS_TO_END = 10
+_SECONDS_BETWEEN_LOOKS = 0.5
 
 
 class BuildFailed(OpenComputerError):
@@ -29,11 +46,13 @@ def run(
     environment: Mapping[str, str],
     progress: Progress,
     keep_open: Sequence[int] = (),
+    objection: Objection = lambda: None,
 ) -> None:
     """Run a program to its end and pass its output on, line by line.
 
     Raises BuildFailed with the last lines of output when it fails or cannot be started. The descriptors in
     `keep_open` stay open in the program, so that a lock is held until the last process of a build is gone.
+    `objection` is asked now and then, by another thread, and once at the end; what it says is the failure.
     """
     try:
         process = subprocess.Popen(
@@ -54,15 +73,42 @@ def run(
     last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
     assert process.stdout is not None
     try:
-        for line in process.stdout:
-            last_lines.append(line.rstrip())
-            progress(line.rstrip())
-        status = process.wait()
+        with _watched(process, objection) as reasons:
+            for line in process.stdout:
+                last_lines.append(line.rstrip())
+                progress(line.rstrip())
+            status = process.wait()
     finally:
         _end(process)
+    if reason := next(iter(reasons), None) or objection():
+        raise BuildFailed(reason)
     if status != 0:
         output = "\n".join(last_lines)
         raise BuildFailed(f"`{arguments[0]}` failed with status {status}:\n{output}")
+
+
+@contextmanager
+def _watched(process: subprocess.Popen[str], objection: Objection) -> Generator[list[str]]:
+    """Kill the process group when there is an objection; the list holds it then."""
+    reasons: list[str] = []
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_SECONDS_BETWEEN_LOOKS):
+            reason = objection()
+            if reason is not None and not ended.is_set():
+                reasons.append(reason)
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                return
+
+    watcher = threading.Thread(target=watch, name=f"watch-{process.pid}")
+    watcher.start()
+    try:
+        yield reasons
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def _end(process: subprocess.Popen[str]) -> None:

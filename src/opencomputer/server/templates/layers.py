@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from opencomputer.server.contracts.templates import TemplateLayers
@@ -10,12 +11,14 @@ from opencomputer.server.templates.catalogue import (
     Template,
     TemplateMissing,
     current_template,
+    find_template,
     list_templates,
+    prune_templates,
 )
 
 
 class InstalledTemplates:
-    """Implements TemplateCatalogue. Only current builds count: a new machine never starts from an old one."""
+    """Implements TemplateCatalogue. A new sandbox never starts from an old build, an existing one may."""
 
     def __init__(self, templates_dir: Path) -> None:
         self._templates_dir = templates_dir
@@ -24,13 +27,30 @@ class InstalledTemplates:
         return [_layers(template) for template in list_templates(self._templates_dir) if template.current]
 
     def get(self, name: str) -> TemplateLayers | None:
-        if not name or "/" in name or name.startswith("."):
+        if not _is_file_name(name):
             return None
         try:
             return _layers(current_template(self._templates_dir, name))
         except TemplateMissing:
             return None
 
+    def find(self, name: str, hash: str) -> TemplateLayers | None:
+        if not _is_file_name(name) or not _is_file_name(hash):
+            return None
+        found = find_template(self._templates_dir, name, hash)
+        return None if found is None else _layers(found)
+
+    def prune(self, wanted_hashes: Collection[str]) -> Sequence[str]:
+        removed = prune_templates(self._templates_dir, wanted_hashes, datetime.now(UTC))
+        return [template.hash for template in removed]
+
+
+def _is_file_name(text: str) -> bool:
+    """Templates are folders: what cannot be a folder's name is none."""
+    return bool(text) and "/" not in text and "\0" not in text and not text.startswith(".")
+
 
 def _layers(template: Template) -> TemplateLayers:
-    return TemplateLayers(template.name, template.hash, (template.rootfs,))
+    return TemplateLayers(
+        template.name, template.hash, (template.rootfs,), template.environment, template.workdir
+    )

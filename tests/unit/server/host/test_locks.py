@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from opencomputer.server.host.locks import exclusive
+import pytest
+
+from opencomputer.server.host.locks import Held, exclusive, exclusive_now
 
 
 def is_free(path: Path) -> bool:
@@ -45,3 +47,11 @@ def test_whoever_must_wait_is_told(tmp_path: Path) -> None:
 
     with exclusive(lock, on_wait=release):
         assert told == [True]
+
+
+def test_without_waiting_a_held_lock_is_an_error(tmp_path: Path) -> None:
+    """And a free one is held as usual."""
+    with exclusive_now(tmp_path / "lock"), pytest.raises(Held), exclusive_now(tmp_path / "lock"):
+        pass
+    with exclusive_now(tmp_path / "lock") as descriptor:
+        assert descriptor > 2

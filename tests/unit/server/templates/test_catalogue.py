@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from opencomputer.server.contracts.templates import TemplateLayers
+from opencomputer.server.host.locks import exclusive
 from opencomputer.server.templates.catalogue import (
+    ImageOrigin,
     Template,
     TemplateMissing,
     current_template,
@@ -16,8 +19,10 @@ from opencomputer.server.templates.catalogue import (
     find_template,
     list_templates,
     make_current,
+    prune_templates,
     remove_template,
 )
+from opencomputer.server.templates.layers import InstalledTemplates
 
 BUILT_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -112,3 +117,68 @@ def test_removing_what_is_not_there_says_so(tmp_path: Path) -> None:
     """A mistyped name is an error, not a success."""
     with pytest.raises(TemplateMissing, match="base/zz"):
         remove_template(tmp_path, "base", "zz")
+
+
+def test_what_an_image_says_is_read_back(tmp_path: Path) -> None:
+    """Where it came from, and what its sandboxes have by default."""
+    template = replace(
+        install(tmp_path, "web", "aa"),
+        environment={"PORT": "80"},
+        workdir="/app",
+        image=ImageOrigin("docker://web:1", "sha256:ab", "node"),
+    )
+    (tmp_path / "web/aa/template.json").write_text(describe(template))
+    assert find_template(tmp_path, "web", "aa") == template
+    layers = InstalledTemplates(tmp_path).find("web", "aa")
+    assert layers == TemplateLayers("web", "aa", (template.rootfs,), {"PORT": "80"}, "/app")
+
+
+def test_an_old_build_is_found_by_its_hash_only(tmp_path: Path) -> None:
+    """What was made from it goes on with it; new sandboxes take the current one."""
+    install(tmp_path, "web", "aa")
+    install(tmp_path, "web", "bb")
+    make_current(tmp_path, "web", "bb")
+    installed = InstalledTemplates(tmp_path)
+    assert [template.hash for template in installed.list()] == ["bb"]
+    assert (found := installed.get("web"))
+    assert found.hash == "bb"
+    assert (old := installed.find("web", "aa"))
+    assert old.hash == "aa"
+    for name, hash in (("web", "cc"), ("web", "."), ("..", "web"), ("web", "a/a"), ("x" * 5000, "aa")):
+        assert installed.find(name, hash) is None
+
+
+def prune_later(templates: Path, *wanted: str, after: timedelta = timedelta(hours=1)) -> list[str]:
+    now = datetime.now(UTC) + after
+    return [template.hash for template in prune_templates(templates, wanted, now)]
+
+
+def test_pruning_keeps_what_is_current_or_wanted(tmp_path: Path) -> None:
+    """Of every template."""
+    for name, hash in (("web", "aa"), ("web", "bb"), ("web", "cc"), ("base", "dd"), ("base", "ee")):
+        install(tmp_path, name, hash)
+    make_current(tmp_path, "web", "aa")
+    make_current(tmp_path, "base", "dd")
+    assert prune_later(tmp_path, "bb") == ["ee", "cc"]
+    assert [template.hash for template in list_templates(tmp_path)] == ["dd", "aa", "bb"]
+    assert sorted(path.name for path in (tmp_path / "web").iterdir()) == ["aa", "bb", "current"]
+
+
+def test_nothing_is_pruned_just_after_the_current_build_changed(tmp_path: Path) -> None:
+    """Somebody may be starting from the former one, and have said so nowhere yet."""
+    install(tmp_path, "web", "aa")
+    install(tmp_path, "web", "bb")
+    make_current(tmp_path, "web", "bb")
+    assert prune_later(tmp_path, after=timedelta(minutes=1)) == []
+    assert InstalledTemplates(tmp_path).prune([]) == []
+
+
+def test_nothing_is_pruned_without_a_current_build_or_during_a_build(tmp_path: Path) -> None:
+    """A build that was published is not current at once."""
+    install(tmp_path, "web", "aa")
+    assert prune_later(tmp_path) == []
+    make_current(tmp_path, "web", "bb")
+    with exclusive(tmp_path / ".lock"):
+        assert prune_later(tmp_path) == []
+    assert prune_later(tmp_path) == ["aa"]
+    assert prune_later(tmp_path / "nothing") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -59,3 +60,17 @@ def test_only_the_given_environment_is_seen() -> None:
         "ONLY=this",
         f"PATH={os.defpath}",
     ]
+
+
+def test_an_objection_ends_a_program_and_is_the_reason() -> None:
+    """Whatever the program was about to say itself."""
+    began = time.monotonic()
+    with pytest.raises(BuildFailed, match=r"^too much$"):
+        run(["sleep", "60"], environment=ENVIRONMENT, progress=print, objection=lambda: "too much")
+    assert time.monotonic() - began < 10
+
+
+def test_an_objection_counts_when_the_program_was_faster() -> None:
+    """A short burst is noticed too."""
+    with pytest.raises(BuildFailed, match="too much"):
+        run(["true"], environment=ENVIRONMENT, progress=print, objection=lambda: "too much")
