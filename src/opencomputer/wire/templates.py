@@ -6,6 +6,8 @@ from opencomputer.wire.model import WireModel
 
 
 class TemplateView(WireModel):
+    """A template that is there is ready; its id is its name."""
+
     template_id: str
     name: str
     tag: str = "latest"
