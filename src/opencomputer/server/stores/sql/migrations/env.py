@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from opencomputer.server.stores.sql.tables import metadata
+from opencomputer.server.stores.sql.image_tables import images
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+context.configure(connection=context.config.attributes["connection"], target_metadata=images.metadata)
 context.run_migrations()
