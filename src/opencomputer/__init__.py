@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from opencomputer.sdk.agent import Agent, AgentSessionInfo
     from opencomputer.sdk.agent_events import AgentEvent
     from opencomputer.sdk.agent_session import AgentSession
+    from opencomputer.sdk.checkpoints import Checkpoint, Checkpoints
+    from opencomputer.sdk.diffs import FileChange
     from opencomputer.sdk.errors import (
         AuthError,
+        CheckpointFailedError,
         ConflictError,
         ExecFailedError,
         ExecTimeoutError,
@@ -35,7 +38,8 @@ if TYPE_CHECKING:
     from opencomputer.sdk.files import EntryInfo, Filesystem
     from opencomputer.sdk.process_result import ExecSessionInfo, ProcessResult
     from opencomputer.sdk.pty import LinkLostError, Pty, PtySession
-    from opencomputer.sdk.sandbox import Sandbox, SandboxRequest
+    from opencomputer.sdk.sandbox import Sandbox
+    from opencomputer.sdk.sandbox_request import SandboxRequest
     from opencomputer.sdk.shell import Shell
 
     __version__: str
@@ -46,6 +50,9 @@ _MODULE_OF = {
     "AgentSession": "agent_session",
     "AgentSessionInfo": "agent",
     "AuthError": "errors",
+    "Checkpoint": "checkpoints",
+    "CheckpointFailedError": "errors",
+    "Checkpoints": "checkpoints",
     "ConflictError": "errors",
     "EntryInfo": "files",
     "Exec": "exec",
@@ -53,6 +60,7 @@ _MODULE_OF = {
     "ExecSession": "exec_session",
     "ExecSessionInfo": "process_result",
     "ExecTimeoutError": "errors",
+    "FileChange": "diffs",
     "Filesystem": "files",
     "LinkLostError": "pty",
     "NotFoundError": "errors",
@@ -64,7 +72,7 @@ _MODULE_OF = {
     "PtySession": "pty",
     "RateLimitError": "errors",
     "Sandbox": "sandbox",
-    "SandboxRequest": "sandbox",
+    "SandboxRequest": "sandbox_request",
     "SandboxStoppedError": "errors",
     "Shell": "shell",
     "ShellBusyError": "errors",
@@ -80,6 +88,9 @@ __all__ = [
     "AgentSession",
     "AgentSessionInfo",
     "AuthError",
+    "Checkpoint",
+    "CheckpointFailedError",
+    "Checkpoints",
     "ConflictError",
     "EntryInfo",
     "Exec",
@@ -87,6 +98,7 @@ __all__ = [
     "ExecSession",
     "ExecSessionInfo",
     "ExecTimeoutError",
+    "FileChange",
     "Filesystem",
     "LinkLostError",
     "NotFoundError",

@@ -75,6 +75,15 @@ class ExecTimeoutError(TimeoutError):
         super().__init__(f"the command did not finish within {seconds:g} s; it may still be running")
 
 
+class CheckpointFailedError(RuntimeError):
+    """The checkpoint could not be finished. `reason` is the server's own text; the sandbox is unharmed."""
+
+    def __init__(self, checkpoint_id: str, reason: str) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.reason = reason
+        super().__init__(f"checkpoint {checkpoint_id} failed: {reason or 'the server gave no reason'}")
+
+
 class ExecFailedError(RuntimeError):
     """The command could not be started at all."""
 
@@ -106,6 +115,7 @@ _BY_CODE: dict[str, type[OpenComputerError]] = {
     "concurrency_limit": RateLimitError,
     "no_capacity": UnavailableError,
     "not_ready": UnavailableError,
+    "host_disk_full": UnavailableError,
 }
 
 _BY_STATUS: dict[int, type[OpenComputerError]] = {

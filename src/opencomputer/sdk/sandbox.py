@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import builtins
 import warnings
-from collections.abc import Coroutine, Generator
+from collections.abc import Mapping
 from functools import cached_property
 from types import TracebackType
-from typing import Any
 
 import httpx
 
-from opencomputer.sdk import answers
+from opencomputer.sdk import answers, diffs, forks, power
 from opencomputer.sdk.agent import Agent
 from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.checkpoints import Checkpoint, Checkpoints
 from opencomputer.sdk.control_plane import Call, ControlPlane, get, post_once, with_timeout
+from opencomputer.sdk.diffs import FileChange
 from opencomputer.sdk.endpoint import Endpoint
 from opencomputer.sdk.exec import Exec
 from opencomputer.sdk.files import Filesystem
+from opencomputer.sdk.forks import ForkOptions
+from opencomputer.sdk.patches import Patches
 from opencomputer.sdk.pty import Pty
 from opencomputer.sdk.sandbox_link import SandboxLink
+from opencomputer.sdk.sandbox_request import SandboxRequest
 
 _CREATE_SECONDS = 120.0
 
@@ -34,6 +39,7 @@ class Sandbox:
         self._link = SandboxLink(plane, answers.required_text(description, "sandboxID"))
         self._description = description
         self._status = answers.text(description, "status", "running")
+        self._memory_restored = answers.flag(description, "memoryRestored")
         self._link.learn(description)
 
     @classmethod
@@ -65,7 +71,8 @@ class Sandbox:
             "cpuCount": cpu_count,
         }
         body |= {name: value for name, value in options.items() if value is not None}
-        return SandboxRequest(_create(cls, Endpoint.resolve(api_key, api_url), body))
+        call = with_timeout(post_once("/sandboxes", body), _CREATE_SECONDS)
+        return SandboxRequest(_made(cls, Endpoint.resolve(api_key, api_url), call))
 
     @classmethod
     async def connect(
@@ -74,6 +81,60 @@ class Sandbox:
         """Take up a sandbox that exists, running or not. Raises `NotFoundError` when there is none."""
         plane = ControlPlane(Endpoint.resolve(api_key, api_url))
         return await _opened(cls, plane, get(SandboxLink(plane, sandbox_id).path()))
+
+    @classmethod
+    def create_from_checkpoint(
+        cls,
+        checkpoint_id: str,
+        timeout: int = 0,
+        api_key: str | None = None,
+        api_url: str | None = None,
+        envs: dict[str, str] | None = None,
+        secret_store: str | None = None,
+        *,
+        metadata: dict[str, str] | None = None,
+        memory_mb: int | None = None,
+    ) -> SandboxRequest:
+        """Ask for a sandbox that goes on from a checkpoint: `await` this, or `async with` it.
+
+        From a full checkpoint its processes go on too, where `memory_restored` says so. `envs` and
+        `metadata` are added to what it inherits. Waits for a checkpoint that is not ready yet.
+        """
+        options = ForkOptions(timeout, envs, metadata, memory_mb, secret_store)
+        call = forks.from_checkpoint(checkpoint_id, options)
+        return SandboxRequest(_made(cls, Endpoint.resolve(api_key, api_url), call))
+
+    @staticmethod
+    async def create_checkpoint_patch(
+        checkpoint_id: str,
+        script: str,
+        description: str = "",
+        api_key: str | None = None,
+        api_url: str | None = None,
+    ) -> JsonObject:
+        """Add a script that sandboxes made from this checkpoint run once; returns `{"patch": {…}}`.
+
+        New ones run it before they are given out, those that exist when they wake. Where it fails, the
+        sandbox's description has a `patchError`, and it is tried again at the next wake.
+        """
+        async with ControlPlane(Endpoint.resolve(api_key, api_url)) as plane:
+            return await Patches(plane, checkpoint_id).create(script, description)
+
+    @staticmethod
+    async def list_checkpoint_patches(
+        checkpoint_id: str, api_key: str | None = None, api_url: str | None = None
+    ) -> builtins.list[JsonObject]:
+        """A checkpoint's patches, in the order they run."""
+        async with ControlPlane(Endpoint.resolve(api_key, api_url)) as plane:
+            return await Patches(plane, checkpoint_id).list()
+
+    @staticmethod
+    async def delete_checkpoint_patch(
+        checkpoint_id: str, patch_id: str, api_key: str | None = None, api_url: str | None = None
+    ) -> None:
+        """Delete a patch; one that is not there is no error."""
+        async with ControlPlane(Endpoint.resolve(api_key, api_url)) as plane:
+            await Patches(plane, checkpoint_id).delete(patch_id)
 
     @staticmethod
     async def list(api_key: str | None = None, api_url: str | None = None) -> list[JsonObject]:
@@ -121,6 +182,29 @@ class Sandbox:
         """Its processors at the time it was created or connected to, if the server says."""
         return answers.whole(self._description, "cpuCount")
 
+    @property
+    def from_checkpoint_id(self) -> str | None:
+        """The checkpoint it was made from, if it was."""
+        return answers.text(self._description, "fromCheckpointId") or None
+
+    @property
+    def memory_restored(self) -> bool:
+        """Whether it was made by a fork that took over processes and memory, not only files."""
+        return self._memory_restored
+
+    @property
+    def patch_error(self) -> str | None:
+        """Why the last patch of its checkpoint failed in it, as far as was last heard; None if none did."""
+        return answers.text(self._description, "patchError") or None
+
+    @property
+    def recovered(self) -> int | None:
+        """How far from its saved memory its last wake had to begin; None where nothing was lost.
+
+        2: from its files, with its processes lost. 3: from its own files on a new system.
+        """
+        return answers.whole(self._description, "recovered")
+
     @cached_property
     def agent(self) -> Agent:
         """Claude agents that work inside it."""
@@ -141,6 +225,11 @@ class Sandbox:
         """Terminals in it."""
         return Pty(self._link)
 
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """Its saved states."""
+        return Checkpoints(self._link)
+
     @property
     def commands(self) -> Exec:
         """The old name of `exec`."""
@@ -153,7 +242,7 @@ class Sandbox:
             answer = answers.json_object(await self._link.plane.json(get(self._link.path())))
         except httpx.HTTPStatusError:
             return False
-        self._status = answers.text(answer, "status", self._status)
+        self._heard(answer)
         return self._status == "running"
 
     async def set_timeout(self, timeout: int) -> None:
@@ -161,10 +250,90 @@ class Sandbox:
         call = Call("POST", self._link.path("timeout"), repeatable=True, json={"timeout": timeout})
         await self._link.plane.send(call)
 
+    async def hibernate(self) -> None:
+        """Save memory and files and give the machine up. Any use of the sandbox wakes it again.
+
+        A server that cannot save it leaves it running and raises.
+        """
+        self._heard(answers.json_object(await self._link.plane.json(power.hibernate(self._link))))
+
+    async def wake(self, timeout: int | None = None) -> None:
+        """Go on from where it was put to sleep. `timeout` is its idle time in seconds from now on."""
+        await self._link.plane.send(power.wake(self._link, timeout))
+        await self._refresh()
+
+    async def reboot(self) -> None:
+        """Start it again: processes end, files stay."""
+        await self._link.plane.send(power.reboot(self._link))
+
+    async def power_cycle(self) -> None:
+        """Start it again on a new machine: processes end, files stay."""
+        await self._link.plane.send(power.power_cycle(self._link))
+
+    async def create_checkpoint(
+        self,
+        name: str,
+        kind: str | None = None,
+        promote_to_full: bool | None = None,
+        retention_policy: Mapping[str, object] | None = None,
+    ) -> Checkpoint:
+        """Save the sandbox as it is now, while it goes on.
+
+        `kind` is "full", memory and files, or "disk_only". The answer comes before the checkpoint is
+        durable: `await checkpoint.wait_until_ready()` where that matters. The `retention_policy`
+        `{"mode": "delete_oldest", "maxCount": 5}` makes room by deleting the oldest of the same kind.
+        """
+        return await self.checkpoints.create(name, kind, promote_to_full, retention_policy)
+
+    async def list_checkpoints(self) -> builtins.list[Checkpoint]:
+        """Its checkpoints, newest first."""
+        return await self.checkpoints.list()
+
+    async def restore_checkpoint(self, checkpoint_id: str) -> None:
+        """Go back to a checkpoint of its own: files, and for a full one memory and processes.
+
+        Everything that came later is lost, and its sessions end; its id and settings stay.
+        """
+        await self.checkpoints.restore(checkpoint_id)
+        await self._refresh()
+
+    async def delete_checkpoint(self, checkpoint_id: str) -> None:
+        """Delete a checkpoint. Sandboxes made from it stay; one that is not there is no error."""
+        await self.checkpoints.delete(checkpoint_id)
+
+    async def fork(
+        self,
+        count: int = 1,
+        *,
+        timeout: int = 0,
+        envs: dict[str, str] | None = None,
+        metadata: dict[str, str] | None = None,
+        memory_mb: int | None = None,
+    ) -> builtins.list[Sandbox]:
+        """Make so many sandboxes that go on from where this one is now, processes included.
+
+        All of them begin at the same instant, and this one goes on too. Close or kill each when done.
+        """
+        options = ForkOptions(timeout, envs, metadata, memory_mb)
+        made = answers.json_objects(await self._link.plane.json(forks.fork(self._link, count, options)))
+        return [type(self)(ControlPlane(self._link.plane.endpoint), each) for each in made]
+
+    async def diff(self, since: str | None = None) -> builtins.list[FileChange]:
+        """The files that changed since a checkpoint of its own, or since it was created, by path."""
+        return await diffs.diff(self._link, since)
+
     async def kill(self) -> None:
         """End it for good, with all that runs in it; one that is stopped already is no error."""
         await self._link.plane.send(Call("DELETE", self._link.path()))
         self._status = "stopped"
+
+    async def _refresh(self) -> None:
+        self._description = answers.json_object(await self._link.plane.json(get(self._link.path())))
+        self._link.learn(self._description)
+        self._heard(self._description)
+
+    def _heard(self, answer: JsonObject) -> None:
+        self._status = answers.text(answer, "status", self._status)
 
     async def close(self) -> None:
         """Detach from its sessions and close the connections. The sandbox itself goes on."""
@@ -190,42 +359,8 @@ class Sandbox:
         return f"<Sandbox {self.sandbox_id} {self.status}>"
 
 
-class SandboxRequest(Coroutine[Any, Any, Sandbox]):
-    """A sandbox that is being asked for; see `Sandbox.create`. Nothing is sent before it is awaited."""
-
-    def __init__(self, request: Coroutine[Any, Any, Sandbox]) -> None:
-        self._request = request
-        self._sandbox: Sandbox | None = None
-
-    def send(self, value: Any) -> Any:
-        """Resume the request, as an event loop does."""
-        return self._request.send(value)
-
-    def throw(self, *arguments: Any) -> Any:
-        """Raise an exception in the request, as an event loop does."""
-        return self._request.throw(*arguments)
-
-    def close(self) -> None:
-        """Give the request up."""
-        self._request.close()
-
-    def __await__(self) -> Generator[Any, Any, Sandbox]:
-        return self._request.__await__()
-
-    async def __aenter__(self) -> Sandbox:
-        self._sandbox = await self._request
-        return self._sandbox
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._sandbox:
-            await self._sandbox.__aexit__(kind, error, trace)
-
-
-async def _create(kind: type[Sandbox], endpoint: Endpoint, body: JsonObject) -> Sandbox:
-    plane = ControlPlane(endpoint)
-    return await _opened(kind, plane, with_timeout(post_once("/sandboxes", body), _CREATE_SECONDS))
+async def _made(kind: type[Sandbox], endpoint: Endpoint, call: Call) -> Sandbox:
+    return await _opened(kind, ControlPlane(endpoint), call)
 
 
 async def _opened(kind: type[Sandbox], plane: ControlPlane, call: Call) -> Sandbox:

@@ -38,7 +38,7 @@ class SandboxLink:
 
     def path(self, *segments: str) -> str:
         """A path below the sandbox, each segment encoded."""
-        return "/".join(["/sandboxes", *(quote(part, safe="") for part in (self.sandbox_id, *segments))])
+        return path_below_sandboxes(self.sandbox_id, *segments)
 
     async def open_socket(self, *segments: str) -> ClientConnection:
         """Open a socket below the sandbox.
@@ -65,3 +65,8 @@ class SandboxLink:
         """Detach all sessions and close the connections. Nothing in the sandbox is ended by that."""
         await asyncio.gather(*(detach() for known in self._attached if (detach := known()) is not None))
         await self.plane.aclose()
+
+
+def path_below_sandboxes(*segments: str) -> str:
+    """A path below the root of all that concerns sandboxes, each segment encoded."""
+    return "/".join(["/sandboxes", *(quote(part, safe="") for part in segments)])

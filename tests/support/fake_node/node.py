@@ -7,7 +7,7 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -66,6 +66,11 @@ class FakeNode:
         self.seen: list[Seen] = []
         self.sandboxes: dict[str, FakeSandbox] = {}
         self.keys: dict[str, dict[str, object]] = {}
+        self.checkpoints: dict[str, dict[str, object]] = {}
+        self.checkpoint_ends: dict[str, object] = {"status": "ready", "sizeBytes": 5 << 20}
+        self.patches: dict[str, dict[str, dict[str, object]]] = {}
+        self.patch_numbers: dict[str, Iterator[int]] = {}
+        self.changes: list[dict[str, object]] = []
         self.results: dict[str, tuple[FakeSession, list[str]]] = {}
         self.run_async_supported = True
         self.agent_answer: list[dict[str, object]] = []

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from tests.support.fake_node import files_routes, process_routes, socket_routes
+from tests.support.fake_node import files_routes, process_routes, socket_routes, state_routes
 from tests.support.fake_node.node import FakeNode, FakeSandbox, Seen
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def application(node: FakeNode) -> Starlette:
 
     one = "/sandboxes/{id}"
     routes = [
+        *(http(method, path, handler) for method, path, handler in state_routes.BY_CHECKPOINT),
         http("POST", "/sandboxes", _create),
         http("GET", "/sandboxes", _list),
         http("GET", one, _get),
@@ -97,6 +98,7 @@ def application(node: FakeNode) -> Starlette:
         http("DELETE", "/api-keys/{key}", _revoke_key),
         *(http(method, one + path, handler) for method, path, handler in process_routes.ROUTES),
         *(http(method, one + path, handler) for method, path, handler in files_routes.ROUTES),
+        *(http(method, one + path, handler) for method, path, handler in state_routes.ROUTES),
         socket(f"{one}/exec/{{sid}}", socket_routes.follow_session),
         socket(f"{one}/pty/{{sid}}", socket_routes.follow_terminal),
     ]

@@ -1,0 +1,38 @@
+"""Patches of a checkpoint: scripts that sandboxes made from it run once, in order."""
+
+from __future__ import annotations
+
+from opencomputer.sdk import answers
+from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.checkpoints import delete_if_there
+from opencomputer.sdk.control_plane import Call, ControlPlane, get
+from opencomputer.sdk.sandbox_link import path_below_sandboxes
+
+_CREATE_SECONDS = 300.0
+
+
+class Patches:
+    """The patches of one checkpoint."""
+
+    def __init__(self, plane: ControlPlane, checkpoint_id: str) -> None:
+        self._plane = plane
+        self._checkpoint_id = checkpoint_id
+
+    async def create(self, script: str, description: str = "") -> JsonObject:
+        """Add a script, and return the server's answer, `{"patch": {…}}`."""
+        body: JsonObject = {"script": script}
+        if description:
+            body["description"] = description
+        call = Call("POST", self._path(), json=body, timeout_seconds=_CREATE_SECONDS)
+        return answers.json_object(await self._plane.json(call))
+
+    async def list(self) -> list[JsonObject]:
+        """The patches as the server describes them, in the order they run."""
+        return answers.json_objects(await self._plane.json(get(self._path())))
+
+    async def delete(self, patch_id: str) -> None:
+        """Delete a patch; one that is not there is no error."""
+        await delete_if_there(self._plane, self._path(patch_id))
+
+    def _path(self, *segments: str) -> str:
+        return path_below_sandboxes("checkpoints", self._checkpoint_id, "patches", *segments)
