@@ -6,19 +6,32 @@ from pathlib import Path
 
 import pytest
 
-from opencomputer.server.contracts.stores import ApiKeyStore, MachineStore, OrganisationStore, SandboxStore
+from opencomputer.server.contracts.stores import (
+    ApiKeyStore,
+    MachineStore,
+    OrganisationStore,
+    PatchStore,
+    SandboxStore,
+    SnapshotStore,
+)
+from opencomputer.server.domain.sandbox import Sandbox
+from opencomputer.server.domain.snapshot import Patch, Snapshot
 from opencomputer.server.stores.sql.api_keys import SqlApiKeyStore
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.machines import SqlMachineStore
 from opencomputer.server.stores.sql.organisations import SqlOrganisationStore
+from opencomputer.server.stores.sql.patches import SqlPatchStore
 from opencomputer.server.stores.sql.sandboxes import SqlSandboxStore
-from opencomputer.wire.ids import OrgId
+from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
+from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 from tests.support import rows
 from tests.support.memory.stores import (
     MemoryApiKeys,
     MemoryMachineRows,
     MemoryOrganisations,
+    MemoryPatches,
     MemorySandboxes,
+    MemorySnapshots,
     Tables,
 )
 
@@ -29,11 +42,26 @@ class Stores:
     keys: ApiKeyStore
     sandboxes: SandboxStore
     machines: MachineStore
+    snapshots: SnapshotStore
+    patches: PatchStore
 
     async def new_org(self) -> OrgId:
         organisation = rows.organisation()
         await self.organisations.add(organisation)
         return organisation.id
+
+    async def new_sandbox(self, org_id: OrgId, *, limit: int | None = None, **changes: object) -> Sandbox:
+        row = rows.sandbox(org_id, **changes)
+        await self.sandboxes.add(row, concurrency_limit=limit)
+        return row
+
+    async def new_checkpoint(self, org_id: OrgId, sandbox_id: SandboxId, **changes: object) -> Snapshot:
+        row = rows.checkpoint(org_id, sandbox_id, **changes)
+        await self.snapshots.add(row)
+        return row
+
+    async def new_patch(self, checkpoint_id: SnapshotId, **changes: object) -> Patch:
+        return await self.patches.add(rows.patch(checkpoint_id, **changes))
 
 
 def sql_stores(database: Database) -> Stores:
@@ -42,6 +70,8 @@ def sql_stores(database: Database) -> Stores:
         SqlApiKeyStore(database),
         SqlSandboxStore(database),
         SqlMachineStore(database),
+        SqlSnapshotStore(database),
+        SqlPatchStore(database),
     )
 
 
@@ -62,5 +92,10 @@ def stores(request: pytest.FixtureRequest, anyio_backend: str) -> Stores:
         return sql_stores(request.getfixturevalue("database"))
     tables = Tables()
     return Stores(
-        MemoryOrganisations(tables), MemoryApiKeys(tables), MemorySandboxes(tables), MemoryMachineRows(tables)
+        MemoryOrganisations(tables),
+        MemoryApiKeys(tables),
+        MemorySandboxes(tables),
+        MemoryMachineRows(tables),
+        MemorySnapshots(tables),
+        MemoryPatches(tables),
     )

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState, StopReason
 from opencomputer.wire.ids import OrgId
@@ -20,9 +21,7 @@ STOPPED, FAILED = SandboxState.STOPPED, SandboxState.FAILED
 
 
 async def add(stores: Stores, org_id: OrgId, *, limit: int | None = None, **changes: object) -> Sandbox:
-    row = rows.sandbox(org_id, **changes)
-    await stores.sandboxes.add(row, concurrency_limit=limit)
-    return row
+    return await stores.new_sandbox(org_id, limit=limit, **changes)
 
 
 async def test_a_row_comes_back_as_it_was_given(stores: Stores) -> None:
@@ -39,6 +38,19 @@ async def test_a_row_comes_back_as_it_was_given(stores: Stores) -> None:
         created_at=rows.at(0.123456),
         idempotency_key="key",
         request_hash="hash",
+        layers=(rows.layer(), rows.layer()),
+        origin_layers=(rows.layer(),),
+        workdir="/home/ü b",
+        generation=3,
+        from_checkpoint=naming.new_snapshot_id(),
+        hibernation=naming.new_snapshot_id(),
+        patch_source=naming.new_snapshot_id(),
+        patch_position=4,
+        patch_error="line\nline",
+        due_at=rows.at(7.654321),
+        hibernate_failures=2,
+        last_hibernate_error="no room",
+        recovered=1,
     )
     assert await stores.sandboxes.get(org, row.id) == row
     assert await stores.sandboxes.by_idempotency_key(org, "key") == row
