@@ -235,7 +235,7 @@ class MemorySnapshots:
         await _a_moment()
         others = [row for row in self._rows.values() if row.id not in instead_of]
         if _unique_name(snapshot) is not None and _unique_name(snapshot) in map(_unique_name, others):
-            raise Conflict("name: another checkpoint of this sandbox has it", field="name")
+            raise Conflict("another checkpoint of this sandbox has this name", field="name")
         for replaced in instead_of:
             self._remove(replaced)
         self._rows[snapshot.id] = snapshot
