@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 from fastapi import FastAPI
@@ -26,6 +27,12 @@ _log = structlog.get_logger(__name__)
 FIRST_ORGANISATION = "default"
 
 
+class Keeper(Protocol):
+    """Does something again and again, as long as the node runs."""
+
+    async def keep(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Parts:
     """What the composition root made, as far as a node's life is about it."""
@@ -37,6 +44,7 @@ class Parts:
     lifecycle: Lifecycle
     pool: Pool
     reconciler: Reconciler
+    keepers: Sequence[Keeper]
 
 
 @asynccontextmanager
@@ -57,16 +65,16 @@ async def running(settings: Settings, folder: DataFolder, parts: Parts) -> Async
             await stack.enter_async_context(listening(parts.metadata_app, bind(*parts.metadata_at)))
         await stack.enter_async_context(listening(parts.app, bound))
         await parts.reconciler.recover(found)
-        sweep = asyncio.create_task(parts.reconciler.keep(), name="reconciler")
+        keepers = [asyncio.create_task(each.keep()) for each in (parts.reconciler, *parts.keepers)]
         parts.app.state.ready = True
         _log.info("ready", url=url, data=str(settings.data))
         try:
             yield url
         finally:
             parts.app.state.ready = False
-            sweep.cancel()
-            with suppress(asyncio.CancelledError):
-                await sweep
+            for keeper in keepers:
+                keeper.cancel()
+            await asyncio.gather(*keepers, return_exceptions=True)
 
 
 async def introduce(settings: Settings, folder: DataFolder, access: Access, url: str) -> None:

@@ -114,6 +114,12 @@ class MachineLost(OpenComputerError):
     code = "machine_lost"
 
 
+class BuildFailed(InvalidInput):
+    """The image could not be built."""
+
+    code = "build_failed"
+
+
 class SnapshotRefused(OpenComputerError):
     """The machine cannot be saved right now."""
 

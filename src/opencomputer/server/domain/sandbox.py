@@ -95,6 +95,15 @@ def check_transition(before: SandboxState, after: SandboxState) -> None:
         raise Conflict(f"a sandbox that is {before} cannot become {after}")
 
 
+_FIRST_BACKOFF_SECONDS = 60.0
+_LONGEST_BACKOFF_SECONDS = 900.0
+
+
+def backoff_seconds(failures: int) -> float:
+    """How long to wait before trying again to put a sandbox to sleep, after so many failures in a row."""
+    return min(_FIRST_BACKOFF_SECONDS * 2 ** (failures - 1), _LONGEST_BACKOFF_SECONDS)
+
+
 @dataclass(frozen=True)
 class SandboxShape:
     """What a sandbox may use, in the contract's units."""

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.server.domain.layers import LayerId, MemoryId
-from opencomputer.server.domain.sandbox import SandboxShape
+from opencomputer.server.domain.sandbox import Sandbox, SandboxShape
 from opencomputer.wire.ids import OrgId, PatchId, SandboxId, SnapshotId
 
 MAX_NAME = 128
@@ -64,6 +64,23 @@ class Origin:
     """The checkpoint whose patches a machine of this origin gets."""
     patch_position: int = 0
     """The last of those patches that is in the files already."""
+
+
+def origin_of(sandbox: Sandbox) -> Origin:
+    """What a copy of the sandbox as it is now would be like. Its layers are those its machine began with."""
+    return Origin(
+        template=sandbox.template,
+        template_hash=sandbox.template_hash,
+        shape=sandbox.shape,
+        layers=sandbox.layers,
+        environment=sandbox.environment,
+        metadata=sandbox.metadata,
+        workdir=sandbox.workdir,
+        network_enabled=sandbox.network_enabled,
+        generation=sandbox.generation,
+        patch_source=sandbox.patch_source,
+        patch_position=sandbox.patch_position,
+    )
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ async def live_sandbox(connection: HTTPConnection, caller: Caller) -> LiveSandbo
     """The running sandbox of the path, for a caller that may use its data plane."""
     sandbox_id = SandboxId(connection.path_params["sandbox_id"])
     check_data_plane(caller, sandbox_id)
-    return await services_of(connection).lifecycle.live(caller.org_id, sandbox_id)
+    return await services_of(connection).reach.live(caller.org_id, sandbox_id)
 
 
 async def _require_live(request: Request) -> LiveSandbox:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 _log = structlog.get_logger(__name__)
 
 _FINISH_SECONDS = 30.0
+_T = TypeVar("_T")
 
 
 class Background:
@@ -45,8 +46,24 @@ class Background:
         task.add_done_callback(self._finished)
         return task
 
-    def _finished(self, task: asyncio.Task[Any]) -> None:
+    async def carry_out(self, work: Coroutine[Any, Any, _T], *, name: str) -> _T:
+        """Do work and return what it returns. It goes on when the caller gives up; leaving waits for it."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        self._to_finish.add(task)
+        task.add_done_callback(self._forget)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # Nobody is told any more how it ends.
+            task.add_done_callback(self._finished)
+            raise
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         self._to_finish.discard(task)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._forget(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("background work failed", work=task.get_name(), exc_info=error)

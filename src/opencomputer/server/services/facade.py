@@ -8,11 +8,19 @@ from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.sandboxes.agents import Agents
+from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
 from opencomputer.server.services.sandboxes.commands import Commands
+from opencomputer.server.services.sandboxes.diffs import Diffs
+from opencomputer.server.services.sandboxes.forks import Forks
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
+from opencomputer.server.services.sandboxes.hibernation import Hibernation
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import LiveSandboxes
+from opencomputer.server.services.sandboxes.patches import Patches
 from opencomputer.server.services.sandboxes.pool import Pool
+from opencomputer.server.services.sandboxes.power import Power
+from opencomputer.server.services.sandboxes.reach import Reach
+from opencomputer.server.services.sandboxes.restores import Restores
 from opencomputer.server.services.sandboxes.sessions import Sessions
 
 
@@ -30,11 +38,19 @@ class Presentation:
 class Services:
     access: Access
     lifecycle: Lifecycle
+    reach: Reach
     live: LiveSandboxes
     pool: Pool
     commands: Commands
     sessions: Sessions
     agents: Agents
+    checkpoints: Checkpoints
+    forks: Forks
+    restores: Restores
+    hibernation: Hibernation
+    power: Power
+    patches: Patches
+    diffs: Diffs
     templates: TemplateCatalogue
     gateway: ModelGateway
     clock: Clock

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
+from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.driver import MachineId
-from opencomputer.server.contracts.stores import MachineRow, MachineState, SandboxStore
+from opencomputer.server.contracts.stores import (
+    MachineRow,
+    MachineState,
+    SandboxFields,
+    SandboxStore,
+    SnapshotStore,
+)
 from opencomputer.server.contracts.templates import TemplateCatalogue
-from opencomputer.server.domain.sandbox import Sandbox, SandboxState, StopReason
+from opencomputer.server.domain.sandbox import ACTIVE, Sandbox, SandboxState, StopReason
+from opencomputer.server.domain.snapshot import Snapshot, SnapshotPurpose, SnapshotState
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.pool import Pool
@@ -30,8 +38,9 @@ class Found:
     """What the store said before this process began anything of its own."""
 
     machines: Sequence[MachineRow]
-    running: Mapping[SandboxId, Sandbox]
-    creating: Sequence[Sandbox]
+    active: Mapping[SandboxId, Sandbox]
+    unfinished: Sequence[Snapshot]
+    hibernations: Sequence[Snapshot]
 
 
 class Reconciler:
@@ -40,6 +49,8 @@ class Reconciler:
     def __init__(
         self,
         sandboxes: SandboxStore,
+        snapshots: SnapshotStore,
+        artefacts: Artefacts,
         provisioning: Provisioning,
         lifecycle: Lifecycle,
         pool: Pool,
@@ -48,6 +59,8 @@ class Reconciler:
         clock: Clock,
     ) -> None:
         self._sandboxes = sandboxes
+        self._snapshots = snapshots
+        self._artefacts = artefacts
         self._provisioning = provisioning
         self._lifecycle = lifecycle
         self._pool = pool
@@ -57,11 +70,13 @@ class Reconciler:
 
     async def look(self) -> Found:
         """See what earlier processes left. Comes before requests are taken: what those make is none of it."""
-        running = await self._sandboxes.in_states([SandboxState.RUNNING])
+        active = await self._sandboxes.in_states(sorted(ACTIVE))
+        await self._artefacts.clear_drafts()
         return Found(
             machines=await self._provisioning.rows(),
-            running={sandbox.id: sandbox for sandbox in running},
-            creating=await self._sandboxes.in_states([SandboxState.CREATING]),
+            active={sandbox.id: sandbox for sandbox in active},
+            unfinished=await self._snapshots.in_state(SnapshotState.PROCESSING),
+            hibernations=await self._snapshots.in_state(SnapshotState.READY, SnapshotPurpose.HIBERNATION),
         )
 
     async def recover(self, found: Found) -> None:
@@ -70,11 +85,13 @@ class Reconciler:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._recover_row(row, found, places)) for row in found.machines]
         adopted = {task.result() for task in tasks}
-        for sandbox in found.running.values():
+        for sandbox in found.active.values():
             if sandbox.id not in adopted:
-                await self._record_lost(sandbox)
-        for sandbox in found.creating:
-            await self._move(sandbox, SandboxState.FAILED, StopReason.START_FAILED)
+                await self._settle(sandbox, found)
+        for snapshot in found.unfinished:
+            await self._give_up(snapshot)
+        for snapshot in found.hibernations:
+            await self._remove_if_superfluous(snapshot)
         await self._remove_strangers()
         await self._golden.remove_stale(self._templates.list())
         self._stock()
@@ -87,7 +104,7 @@ class Reconciler:
         self, row: MachineRow, found: Found, places: asyncio.Semaphore
     ) -> SandboxId | None:
         """The sandbox that is served again with this machine, if one is."""
-        sandbox = found.running.get(row.sandbox_id) if row.sandbox_id else None
+        sandbox = found.active.get(row.sandbox_id) if row.sandbox_id else None
         async with places:
             try:
                 if await self._recover_machine(row, sandbox) and sandbox is not None:
@@ -100,16 +117,25 @@ class Reconciler:
 
     async def _recover_machine(self, row: MachineRow, sandbox: Sandbox | None) -> bool:
         """True when the sandbox is served again."""
-        if row.state is MachineState.CLAIMED and sandbox is not None:
-            machine = await self._provisioning.adopt(row)
-            if machine is not None:
-                await self._lifecycle.resume(sandbox, machine)
-            return machine is not None
-        if row.state is MachineState.READY:
+        if row.state is MachineState.CLAIMED and sandbox is not None and _has_machine(sandbox, row.id):
+            return await self._adopt(sandbox, row)
+        if row.state is MachineState.READY and row.sandbox_id is None:
             await self._recover_member(row)
         else:
             await self._provisioning.discard(row.id)
         return False
+
+    async def _adopt(self, sandbox: Sandbox, row: MachineRow) -> bool:
+        """Serve a sandbox with the machine it has. What had begun to change that has not come to its end."""
+        machine = await self._provisioning.adopt(row)
+        if machine is None:
+            return False
+        if sandbox.state is not SandboxState.RUNNING:
+            _log.warning("an operation was interrupted; the sandbox runs on", sandbox=sandbox.id)
+            await machine.go_on()
+            await self._move(sandbox, SandboxState.RUNNING)
+        await self._lifecycle.resume(replace(sandbox, state=SandboxState.RUNNING), machine)
+        return True
 
     async def _recover_member(self, row: MachineRow) -> None:
         template = next((each for each in self._templates.list() if each.hash == row.template_hash), None)
@@ -121,12 +147,51 @@ class Reconciler:
             self._pool.put(template, machine)
             await machine.rest()
 
-    async def _record_lost(self, sandbox: Sandbox) -> None:
-        _log.warning("a sandbox was lost while the server was down", sandbox=sandbox.id)
-        await self._move(sandbox, SandboxState.STOPPED, StopReason.CRASH)
+    async def _settle(self, sandbox: Sandbox, found: Found) -> None:
+        """Record what has become of a sandbox without a machine."""
+        if sandbox.state is SandboxState.CREATING:
+            await self._move(sandbox, SandboxState.FAILED, StopReason.START_FAILED)
+        elif sandbox.state is SandboxState.WAKING:
+            await self._move(sandbox, SandboxState.HIBERNATED)
+        elif not (sandbox.state is SandboxState.HIBERNATING and await self._fell_asleep(sandbox, found)):
+            _log.warning("a sandbox was lost while the server was down", sandbox=sandbox.id)
+            await self._move(sandbox, SandboxState.STOPPED, StopReason.CRASH)
 
-    async def _move(self, sandbox: Sandbox, state: SandboxState, reason: StopReason) -> None:
-        await self._sandboxes.move(sandbox.id, sandbox.state, state, at=self._clock.now(), reason=reason)
+    async def _fell_asleep(self, sandbox: Sandbox, found: Found) -> bool:
+        """Whether all of it had been saved when the server ended, and only that was not written down yet."""
+        for snapshot in found.hibernations:
+            if snapshot.sandbox_id == sandbox.id and snapshot.id != sandbox.hibernation:
+                await self._move(
+                    sandbox,
+                    SandboxState.HIBERNATED,
+                    fields={"hibernation": snapshot.id, "layers": snapshot.origin.layers, "due_at": None},
+                )
+                return True
+        return False
+
+    async def _remove_if_superfluous(self, snapshot: Snapshot) -> None:
+        """A sandbox sleeps as one snapshot: what a server that was killed left besides is no use."""
+        owner = snapshot.sandbox_id
+        sandbox = None if owner is None else await self._sandboxes.get(snapshot.org_id, owner)
+        if sandbox is None or sandbox.hibernation != snapshot.id:
+            await self._snapshots.remove(snapshot.id)
+
+    async def _give_up(self, snapshot: Snapshot) -> None:
+        """What was being saved when the server ended is not complete."""
+        if snapshot.purpose is SnapshotPurpose.CHECKPOINT:
+            await self._snapshots.fail(snapshot.id, "the server was restarted meanwhile", self._clock.now())
+        else:
+            await self._snapshots.remove(snapshot.id)
+
+    async def _move(
+        self,
+        sandbox: Sandbox,
+        state: SandboxState,
+        reason: StopReason | None = None,
+        fields: SandboxFields | None = None,
+    ) -> None:
+        now = self._clock.now()
+        await self._sandboxes.move(sandbox.id, sandbox.state, state, at=now, reason=reason, fields=fields)
 
     async def _remove_strangers(self) -> None:
         for machine_id in await self._provisioning.strangers():
@@ -154,3 +219,13 @@ class Reconciler:
         for row in await self._provisioning.rows():
             if row.state is MachineState.STOPPING and row.id not in self._provisioning.stops_under_way:
                 await self._discard(row.id)
+
+
+def _has_machine(sandbox: Sandbox, machine_id: MachineId) -> bool:
+    """Whether this is the machine the sandbox runs on: it may have had one before, or been about to get one.
+
+    One that was created, or woken, has not been told to anybody yet.
+    """
+    if sandbox.state in (SandboxState.CREATING, SandboxState.WAKING):
+        return False
+    return sandbox.machine_id == machine_id

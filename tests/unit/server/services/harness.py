@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,20 +16,37 @@ from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.reconciler import Reconciler
+from opencomputer.server.services.sandboxes.admission import Admission
+from opencomputer.server.services.sandboxes.boot import Boot, machine_limits
+from opencomputer.server.services.sandboxes.capture import Captures
+from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
 from opencomputer.server.services.sandboxes.commands import Commands
+from opencomputer.server.services.sandboxes.diffs import Diffs
+from opencomputer.server.services.sandboxes.forks import Forks
 from opencomputer.server.services.sandboxes.golden import GoldenImages
-from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, NewSandbox, machine_limits
+from opencomputer.server.services.sandboxes.hibernation import Hibernation
+from opencomputer.server.services.sandboxes.idle import IdleTimeouts
+from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, NewSandbox
 from opencomputer.server.services.sandboxes.live import LiveSandbox, LiveSandboxes
+from opencomputer.server.services.sandboxes.patches import Patches
 from opencomputer.server.services.sandboxes.pool import Pool, PoolSettings
+from opencomputer.server.services.sandboxes.power import Power
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.server.services.sandboxes.reach import Reach
+from opencomputer.server.services.sandboxes.restores import Restores
+from opencomputer.server.services.sandboxes.succession import Succession
+from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId
 from tests.support import rows
+from tests.support.memory.artefacts import MemoryArtefacts
 from tests.support.memory.machines import MemoryHost, MemoryMachine
 from tests.support.memory.stores import (
     MemoryApiKeys,
     MemoryMachineRows,
     MemoryOrganisations,
+    MemoryPatches,
     MemorySandboxes,
+    MemorySnapshots,
     Tables,
 )
 from tests.support.virtual_time import VirtualClock
@@ -47,12 +64,21 @@ class MemoryTemplates:
 
     def __init__(self, *templates: TemplateLayers) -> None:
         self.templates = list(templates)
+        self.old: list[TemplateLayers] = []
 
     def list(self) -> Sequence[TemplateLayers]:
         return list(self.templates)
 
     def get(self, name: str) -> TemplateLayers | None:
         return next((each for each in self.templates if each.name == name), None)
+
+    def find(self, name: str, hash: str) -> TemplateLayers | None:
+        return next((each for each in [*self.templates, *self.old] if each.hash == hash), None)
+
+    def prune(self, wanted_hashes: Collection[str]) -> Sequence[str]:
+        gone = [each.hash for each in self.old if each.hash not in wanted_hashes]
+        self.old = [each for each in self.old if each.hash in wanted_hashes]
+        return gone
 
 
 def pool_of(size: int) -> PoolPolicy:
@@ -112,32 +138,47 @@ class Node:
 
 
 class Process:
+    """The services of one life of the server, wired as `composition.py` wires them."""
+
     def __init__(self, node: Node, background: Background) -> None:
         clock = VirtualClock()
         self.clock = clock
         self.background = background
         self.sandboxes = MemorySandboxes(node.tables)
+        self.snapshots = MemorySnapshots(node.tables)
         self.rows = MemoryMachineRows(node.tables)
         self.keys = MemoryApiKeys(node.tables)
         self.access = Access(MemoryOrganisations(node.tables), self.keys, clock, SECRET)
+        self.artefacts = MemoryArtefacts(node.folder / "artefacts")
         self.provisioning = Provisioning(node.host, self.rows, clock)
         self.golden = GoldenImages(node.folder / "golden", node.host, self.provisioning)
-        settings = PoolSettings(node.policy, AdmissionPolicy(1 << 20), LIMITS, node.parallel_starts)
-        self.pool = Pool(settings, self.provisioning, self.golden, node.host, clock)
+        self.admission = Admission(
+            AdmissionPolicy(1 << 20), node.host, self.provisioning, parallel_starts=node.parallel_starts
+        )
+        settings = PoolSettings(node.policy, LIMITS, node.parallel_starts)
+        self.pool = Pool(settings, self.provisioning, self.golden, self.admission, node.host, clock)
+        self.boot = Boot(self.pool, self.provisioning, self.admission, node.templates, self.artefacts)
+        self.captures = Captures(self.artefacts, self.provisioning)
         self.live = LiveSandboxes()
+        self.transitions = Transitions()
         self.lifecycle = Lifecycle(
             self.sandboxes,
             self.live,
-            self.pool,
+            self.boot,
             self.provisioning,
             node.templates,
+            self.snapshots,
+            self.transitions,
             clock,
             background,
             concurrency_limit=node.concurrency_limit,
         )
         self.commands = Commands(clock, background)
+        self._state(node)
         self.reconciler = Reconciler(
             self.sandboxes,
+            self.snapshots,
+            self.artefacts,
             self.provisioning,
             self.lifecycle,
             self.pool,
@@ -146,12 +187,55 @@ class Process:
             clock,
         )
 
+    def _state(self, node: Node) -> None:
+        lifecycle, transitions, background = self.lifecycle, self.transitions, self.background
+        self.patches = Patches(MemoryPatches(node.tables), self.snapshots, self.sandboxes, self.clock)
+        self.hibernation = Hibernation(
+            self.sandboxes,
+            self.snapshots,
+            lifecycle,
+            self.live,
+            transitions,
+            self.captures,
+            self.boot,
+            self.provisioning,
+            self.patches,
+            self.clock,
+            background,
+            concurrency_limit=node.concurrency_limit,
+        )
+        self.reach = Reach(lifecycle, self.live, transitions, self.hibernation)
+        self.checkpoints = Checkpoints(
+            self.snapshots, lifecycle, transitions, self.captures, self.clock, background
+        )
+        self.succession = Succession(
+            self.sandboxes, lifecycle, self.live, self.provisioning, self.clock, background
+        )
+        self.restores = Restores(
+            self.checkpoints, lifecycle, transitions, self.succession, self.boot, background
+        )
+        self.power = Power(lifecycle, transitions, self.succession, self.captures, self.boot, background)
+        self.forks = Forks(
+            self.checkpoints,
+            lifecycle,
+            self.reach,
+            self.live,
+            transitions,
+            self.captures,
+            self.patches,
+            background,
+        )
+        self.idle = IdleTimeouts(self.sandboxes, self.live, self.hibernation, self.clock, background)
+        self.diffs = Diffs(
+            self.checkpoints, lifecycle, transitions, self.captures, self.artefacts, node.templates
+        )
+
     async def create(self, **changes: object) -> Sandbox:
-        return await self.lifecycle.create(ORG, new_sandbox(**changes))
+        return (await self.lifecycle.create(ORG, new_sandbox(**changes))).sandbox
 
     async def live_one(self) -> LiveSandbox:
         sandbox = await self.create()
-        return await self.lifecycle.live(ORG, sandbox.id)
+        return await self.reach.live(ORG, sandbox.id)
 
 
 async def settle(seconds: float = 1.0) -> None:

@@ -222,7 +222,7 @@ async def test_a_handle_works_after_a_restart_of_the_server(node: Node) -> None:
         live, progress, program = await started(process)
         program.output(1, b"before ")
     async with node.process(recover=True) as process:
-        live = await process.lifecycle.live(live.sandbox.org_id, live.id)
+        live = await process.reach.live(live.sandbox.org_id, live.id)
         program.output(1, b"after")
         program.end(ExitStatus(5))
         found = await process.commands.result(live, progress.id)

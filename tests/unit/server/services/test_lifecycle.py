@@ -20,7 +20,8 @@ from opencomputer.server.domain.errors import (
     StartFailed,
 )
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState
-from opencomputer.server.services.sandboxes.lifecycle import machine_limits
+from opencomputer.server.services.sandboxes.boot import machine_limits
+from opencomputer.server.services.sandboxes.live import Ending
 from opencomputer.wire.ids import SandboxId
 from tests.unit.server.services.harness import ORG, OTHER_ORG, Node, Process, new_sandbox, pool_of
 
@@ -41,7 +42,7 @@ async def test_a_created_sandbox_runs_at_once(node: Node) -> None:
         assert sandbox.state is SandboxState.RUNNING
         assert sandbox == node.sandbox(sandbox)
         assert (sandbox.metadata, sandbox.timeout_seconds, sandbox.template) == ({"k": "v"}, 60, "base")
-        live = await process.lifecycle.live(ORG, sandbox.id)
+        live = await process.reach.live(ORG, sandbox.id)
         assert live.machine.id == sandbox.machine_id
 
 
@@ -144,7 +145,7 @@ async def test_a_machine_that_ends_just_when_it_is_claimed_is_replaced(node: Nod
     dies_at(node, step, 1)
     async with node.process() as process:
         sandbox = await process.create()
-        live = await process.lifecycle.live(ORG, sandbox.id)
+        live = await process.reach.live(ORG, sandbox.id)
         assert not live.machine.lost
         assert node.sandbox(sandbox).machine_id == live.machine.id
         assert list(node.host.machines) == [live.machine.id] == list(node.tables.machines)
@@ -213,7 +214,7 @@ async def test_a_failed_create_is_in_no_list_and_has_no_name(node: Node) -> None
         with pytest.raises(NotFound):
             await process.lifecycle.get(ORG, row.id)
         with pytest.raises(NotFound):
-            await process.lifecycle.live(ORG, row.id)
+            await process.reach.live(ORG, row.id)
 
 
 async def test_a_create_beyond_capacity_waits_and_then_leaves_nothing(node: Node) -> None:
@@ -231,7 +232,7 @@ async def test_a_sandbox_being_created_is_hidden(node: Node) -> None:
         create = asyncio.create_task(process.create())
         await asyncio.sleep(0.5)
         (row,) = node.tables.sandboxes.values()
-        for call in (process.lifecycle.get, process.lifecycle.live, process.lifecycle.kill):
+        for call in (process.lifecycle.get, process.reach.live, process.lifecycle.kill):
             with pytest.raises(NotFound):
                 await call(ORG, row.id)
         assert (await create).state is SandboxState.RUNNING
@@ -292,8 +293,8 @@ async def test_the_same_key_with_another_request_is_refused(node: Node) -> None:
 
 async def test_keys_of_two_organisations_have_nothing_to_do_with_each_other(node: Node) -> None:
     async with node.process() as process:
-        first = await process.lifecycle.create(ORG, new_sandbox(idempotency_key="k"))
-        second = await process.lifecycle.create(OTHER_ORG, new_sandbox(idempotency_key="k"))
+        first = (await process.lifecycle.create(ORG, new_sandbox(idempotency_key="k"))).sandbox
+        second = (await process.lifecycle.create(OTHER_ORG, new_sandbox(idempotency_key="k"))).sandbox
         assert first.id != second.id
 
 
@@ -375,7 +376,7 @@ async def test_a_server_that_stops_lets_go_of_its_sandboxes_without_ending_them(
     async with node.process() as process:
         live = await process.live_one()
     assert live.ended.is_set()
-    assert live.moved
+    assert live.ending is Ending.HANDED_ON
     assert node.sandbox(live.sandbox).state is SandboxState.RUNNING
     assert [machine.detached for machine in node.host.machines.values()] == [True]
 
@@ -385,7 +386,7 @@ async def test_a_running_sandbox_that_is_not_served_yet_is_not_ready(node: Node)
         sandbox = await process.create()
         process.live.remove(sandbox.id)
         with pytest.raises(NotReady):
-            await process.lifecycle.live(ORG, sandbox.id)
+            await process.reach.live(ORG, sandbox.id)
 
 
 async def test_creates_from_a_pool_leave_as_many_machines_as_sandboxes(node: Node) -> None:

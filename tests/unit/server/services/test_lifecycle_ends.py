@@ -13,6 +13,7 @@ from opencomputer.server.domain.errors import (
     NotFound,
 )
 from opencomputer.server.domain.sandbox import SandboxState, StopReason
+from opencomputer.server.services.sandboxes.live import Ending
 from opencomputer.wire.ids import SandboxId
 from tests.unit.server.services.harness import ORG, OTHER_ORG, Node
 
@@ -29,11 +30,11 @@ async def test_a_kill_ends_everything(node: Node) -> None:
         live = await process.live_one()
         await process.lifecycle.kill(ORG, live.id)
         assert live.ended.is_set()
-        assert not live.moved
+        assert live.ending is Ending.STOPPED
         stopped = await process.lifecycle.get(ORG, live.id)
         assert (stopped.state, stopped.stop_reason) == (SandboxState.STOPPED, StopReason.USER_REQUESTED)
         with pytest.raises(Gone):
-            await process.lifecycle.live(ORG, live.id)
+            await process.reach.live(ORG, live.id)
         await asyncio.sleep(0.1)
         assert node.host.machines == {}
         assert node.tables.machines == {}
@@ -86,7 +87,7 @@ async def test_another_organisation_can_do_nothing_with_a_sandbox(node: Node) ->
     async with node.process() as process:
         sandbox = await process.create()
         lifecycle = process.lifecycle
-        for call in (lifecycle.get, lifecycle.live, lifecycle.kill):
+        for call in (lifecycle.get, process.reach.live, lifecycle.kill):
             with pytest.raises(NotFound):
                 await call(OTHER_ORG, sandbox.id)
         with pytest.raises(NotFound):

@@ -31,7 +31,7 @@ async def test_a_running_sandbox_is_adopted_and_served(node: Node) -> None:
     async with node.process() as process:
         sandbox = await process.create()
     async with node.process(recover=True) as process:
-        live = await process.lifecycle.live(ORG, sandbox.id)
+        live = await process.reach.live(ORG, sandbox.id)
         assert live.machine.id == sandbox.machine_id
         assert node.sandbox(sandbox).state is SandboxState.RUNNING
         assert [machine.detached for machine in node.host.machines.values()] == [False]
@@ -43,7 +43,7 @@ async def test_a_sandbox_survives_many_restarts(node: Node) -> None:
     for _ in range(4):
         async with node.process(recover=True) as process:
             for sandbox in made:
-                await process.lifecycle.live(ORG, sandbox.id)
+                await process.reach.live(ORG, sandbox.id)
     assert len(node.host.started) == 3
 
 
@@ -64,7 +64,7 @@ async def test_a_sandbox_whose_machine_is_gone_is_recorded_as_lost(node: Node) -
         assert (found.state, found.stop_reason) == (SandboxState.STOPPED, StopReason.CRASH)
         assert row.id not in node.tables.machines
         with pytest.raises(Gone):
-            await process.lifecycle.live(ORG, sandbox.id)
+            await process.reach.live(ORG, sandbox.id)
 
 
 async def test_a_sandbox_without_any_machine_is_recorded_as_lost(node: Node) -> None:
@@ -142,7 +142,7 @@ async def test_a_running_sandbox_of_an_older_template_is_adopted_all_the_same(no
         sandbox = await process.create()
     node.templates.templates = [replace(BASE, hash="h2")]
     async with node.process(recover=True) as process:
-        assert await process.lifecycle.live(ORG, sandbox.id)
+        assert await process.reach.live(ORG, sandbox.id)
 
 
 async def test_a_pool_member_that_died_is_removed(node: Node) -> None:
@@ -171,7 +171,7 @@ async def test_one_machine_that_cannot_be_adopted_does_not_stop_the_others(
     node.host.before = fail
     async with node.process(recover=True) as process:
         for sandbox in (made[0], made[2]):
-            assert await process.lifecycle.live(ORG, sandbox.id)
+            assert await process.reach.live(ORG, sandbox.id)
         assert node.sandbox(bad).stop_reason is StopReason.CRASH
 
 
@@ -219,7 +219,7 @@ async def test_a_create_during_the_recovery_is_left_alone(node: Node) -> None:
         await recovery
         for sandbox in (*old, *made):
             assert node.sandbox(sandbox).state is SandboxState.RUNNING
-            live = await process.lifecycle.live(ORG, sandbox.id)
+            live = await process.reach.live(ORG, sandbox.id)
             assert live.machine is node.machine_of(sandbox)
         assert len(node.host.machines) == len(old) + len(made)
 
@@ -247,7 +247,7 @@ async def test_a_sandbox_killed_during_the_recovery_is_not_served_again(node: No
         await process.reconciler.recover(await process.reconciler.look())
         assert node.sandbox(sandbox).stop_reason is StopReason.USER_REQUESTED
         with pytest.raises(Gone):
-            await process.lifecycle.live(ORG, sandbox.id)
+            await process.reach.live(ORG, sandbox.id)
         await asyncio.sleep(0.1)
         assert node.host.machines == {}
         assert node.tables.machines == {}
@@ -265,9 +265,9 @@ async def test_a_sandbox_that_is_not_adopted_yet_is_not_ready(node: Node) -> Non
     async with node.process() as process:
         recovery = asyncio.create_task(process.reconciler.recover(await process.reconciler.look()))
         with pytest.raises(NotReady):
-            await process.lifecycle.live(ORG, sandbox.id)
+            await process.reach.live(ORG, sandbox.id)
         await recovery
-        assert await process.lifecycle.live(ORG, sandbox.id)
+        assert await process.reach.live(ORG, sandbox.id)
 
 
 async def test_many_sandboxes_are_adopted_side_by_side(node: Node) -> None:
@@ -296,7 +296,7 @@ async def test_a_request_may_come_for_every_state_a_restart_finds(node: Node) ->
     node.policy = pool_of(3)
     async with node.process(recover=True) as process:
         await asyncio.sleep(5)
-        created = await process.lifecycle.create(ORG, new_sandbox())
+        created = (await process.lifecycle.create(ORG, new_sandbox())).sandbox
         await asyncio.sleep(5)
         running = {row.machine_id for row in node.tables.sandboxes.values() if row.state == "running"}
         members = {row.id for row in node.tables.machines.values() if row.state is MachineState.READY}

@@ -71,7 +71,7 @@ async def test_the_sweep_leaves_alone_what_is_in_use_or_being_made_or_being_stop
         assert (await making).state is SandboxState.RUNNING
         sweep.cancel()
         assert discarded == []
-        assert await process.lifecycle.live(ORG, kept.id)
+        assert await process.reach.live(ORG, kept.id)
 
 
 @pytest.mark.parametrize("fault", [OpenComputerError("no"), OSError("no such device"), ValueError("a bug")])

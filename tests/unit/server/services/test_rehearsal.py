@@ -81,7 +81,7 @@ async def test_a_claimed_member_gets_the_limits_of_its_sandbox(node: Node) -> No
     async with node.process() as process:
         process.pool.stock(BASE)
         await settle()
-        sandbox = await process.lifecycle.create(ORG, new_sandbox(shape=rows.SHAPE))
+        sandbox = (await process.lifecycle.create(ORG, new_sandbox(shape=rows.SHAPE))).sandbox
         assert node.machine_of(sandbox).limits == LIMITS
 
 
@@ -92,5 +92,5 @@ async def test_a_sandbox_with_another_disk_is_not_given_a_member(node: Node) -> 
         process.pool.stock(BASE)
         await settle()
         shape = replace(rows.SHAPE, disk_mb=2 * rows.SHAPE.disk_mb)
-        sandbox = await process.lifecycle.create(ORG, new_sandbox(shape=shape))
+        sandbox = (await process.lifecycle.create(ORG, new_sandbox(shape=shape))).sandbox
         assert node.machine_of(sandbox).spec.limits.disk_bytes == shape.disk_mb << 20

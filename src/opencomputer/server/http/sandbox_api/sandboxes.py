@@ -48,7 +48,8 @@ async def create(
     key: Annotated[str | None, Depends(idempotency_key)],
 ) -> SandboxView:
     fingerprint = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
-    row = await services.lifecycle.create(caller.org_id, _new_sandbox(body, services, key, fingerprint))
+    created = await services.lifecycle.create(caller.org_id, _new_sandbox(body, services, key, fingerprint))
+    row = created.sandbox
     if await request.is_disconnected() and key is None:
         # Nobody has learnt its id, so nobody could ever use or kill it.
         await services.lifecycle.kill(caller.org_id, row.id)

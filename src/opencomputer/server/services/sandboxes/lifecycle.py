@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import structlog
 
 from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.driver import Limits
-from opencomputer.server.contracts.machine import Identity, Machine
-from opencomputer.server.contracts.stores import SandboxStore
-from opencomputer.server.contracts.templates import TemplateCatalogue, TemplateLayers
+from opencomputer.server.contracts.machine import Machine
+from opencomputer.server.contracts.stores import SandboxStore, SnapshotStore
+from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import (
+    ArtefactMissing,
     Conflict,
     Gone,
     IdempotencyMismatch,
-    MachineLost,
+    InvalidInput,
     NotFound,
     NotReady,
     OperationInProgress,
-    StartFailed,
 )
-from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState, StopReason
+from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState, StopReason, shown
+from opencomputer.server.domain.snapshot import Origin, SavedMemory
 from opencomputer.server.services.background import Background
-from opencomputer.server.services.sandboxes.live import LiveSandbox, LiveSandboxes
-from opencomputer.server.services.sandboxes.pool import Pool
+from opencomputer.server.services.sandboxes.boot import Boot, Booted, MemoryFolder
+from opencomputer.server.services.sandboxes.live import Activity, Ending, LiveSandbox, LiveSandboxes
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
-from opencomputer.wire.ids import OrgId, SandboxId
+from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
 _log = structlog.get_logger(__name__)
 
@@ -42,7 +43,10 @@ _CREATE_ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class NewSandbox:
-    """A create that has been validated. `request_hash` tells whether a repeated key means the same."""
+    """A create that has been validated. `request_hash` tells whether a repeated key means the same.
+
+    `template` is looked at only when the sandbox is made from nothing else.
+    """
 
     template: str
     shape: SandboxShape
@@ -55,10 +59,30 @@ class NewSandbox:
     request_hash: str
 
 
-def machine_limits(shape: SandboxShape) -> Limits:
-    return Limits(
-        memory_bytes=shape.memory_mb << 20, cpu_percent=100 * shape.cpu_count, disk_bytes=shape.disk_mb << 20
-    )
+@dataclass(frozen=True)
+class Source:
+    """What a new sandbox is made from, when it is not just a template.
+
+    `memory` is only used by a sandbox with as much memory as the origin had, or more. `checkpoint` is the one
+    that was forked.
+    """
+
+    origin: Origin
+    memory: SavedMemory | MemoryFolder | None = None
+    checkpoint: SnapshotId | None = None
+
+
+@dataclass(frozen=True)
+class Created:
+    """`memory_restored`: the sandbox goes on with the processes of its source."""
+
+    sandbox: Sandbox
+    memory_restored: bool
+
+
+def deadline(now: datetime, timeout_seconds: int) -> datetime | None:
+    """When a sandbox that was used just now goes to sleep."""
+    return now + timedelta(seconds=timeout_seconds) if timeout_seconds else None
 
 
 class Lifecycle:
@@ -68,9 +92,11 @@ class Lifecycle:
         self,
         sandboxes: SandboxStore,
         live: LiveSandboxes,
-        pool: Pool,
+        boot: Boot,
         provisioning: Provisioning,
         templates: TemplateCatalogue,
+        snapshots: SnapshotStore,
+        transitions: Transitions,
         clock: Clock,
         background: Background,
         *,
@@ -78,26 +104,27 @@ class Lifecycle:
     ) -> None:
         self._sandboxes = sandboxes
         self._live = live
-        self._pool = pool
+        self._boot = boot
         self._provisioning = provisioning
         self._templates = templates
+        self._snapshots = snapshots
+        self._transitions = transitions
         self._clock = clock
         self._background = background
         self._concurrency_limit = concurrency_limit
         self._creating: dict[SandboxId, asyncio.Event] = {}
 
-    async def create(self, org_id: OrgId, request: NewSandbox) -> Sandbox:
+    async def create(self, org_id: OrgId, request: NewSandbox, source: Source | None = None) -> Created:
         """Return a sandbox that is usable now. A create that fails or is cancelled leaves nothing."""
         for _ in range(_CREATE_ATTEMPTS):
             earlier = await self._earlier(org_id, request)
             if earlier is not None:
-                return earlier
-            template = self._template(request.template)
-            sandbox = self._new_row(org_id, request, template)
+                return Created(earlier, memory_restored=False)
+            sandbox = self._new_row(org_id, request, source)
             finished = self._creating.setdefault(sandbox.id, asyncio.Event())
             try:
                 if await self._reserve(sandbox):
-                    return await self._boot(sandbox, template)
+                    return await self._start(sandbox, source)
             finally:
                 self._creating.pop(sandbox.id, None)
                 finished.set()
@@ -128,88 +155,77 @@ class Lifecycle:
                 raise OperationInProgress("the create with this idempotency key is in progress")
             await finished.wait()
 
-    def _template(self, name: str) -> TemplateLayers:
-        found = self._templates.get(DEFAULT_TEMPLATE if name in _TEMPLATE_ALIASES else name)
+    def origin(self, template: str, shape: SandboxShape) -> Origin:
+        """What a sandbox of a template starts as. Raises NotFound."""
+        found = self._templates.get(DEFAULT_TEMPLATE if template in _TEMPLATE_ALIASES else template)
         if found is None:
             raise NotFound("there is no template of this name", field="templateID")
-        return found
+        return Origin(found.name, found.hash, shape, environment=found.environment, workdir=found.workdir)
 
-    def _new_row(self, org_id: OrgId, request: NewSandbox, template: TemplateLayers) -> Sandbox:
+    def _new_row(self, org_id: OrgId, request: NewSandbox, source: Source | None) -> Sandbox:
+        origin = source.origin if source else self.origin(request.template, request.shape)
         return Sandbox(
             id=naming.new_sandbox_id(),
             org_id=org_id,
             state=SandboxState.CREATING,
-            template=template.name,
-            template_hash=template.hash,
+            template=origin.template,
+            template_hash=origin.template_hash,
             shape=request.shape,
             timeout_seconds=request.timeout_seconds,
-            environment=request.environment,
-            metadata=request.metadata,
+            environment={**origin.environment, **request.environment},
+            metadata={**origin.metadata, **request.metadata},
             alias=request.alias,
             network_enabled=request.network_enabled,
             machine_id=None,
             created_at=self._clock.now(),
             idempotency_key=request.idempotency_key,
             request_hash=request.request_hash,
+            layers=origin.layers,
+            origin_layers=origin.layers,
+            workdir=origin.workdir,
+            generation=origin.generation + 1 if source and source.memory else origin.generation,
+            from_checkpoint=source.checkpoint if source else None,
+            patch_source=origin.patch_source,
+            patch_position=origin.patch_position,
         )
 
-    async def _boot(self, sandbox: Sandbox, template: TemplateLayers) -> Sandbox:
-        machine: Machine | None = None
+    async def _start(self, sandbox: Sandbox, source: Source | None) -> Created:
+        booted: Booted | None = None
         try:
-            machine = await self._machine_for(sandbox, template)
+            booted = await self._machine_for(sandbox, source)
             now = self._clock.now()
+            due_at = deadline(now, sandbox.timeout_seconds)
             if not await self._sandboxes.move(
-                sandbox.id, SandboxState.CREATING, SandboxState.RUNNING, at=now
+                sandbox.id, SandboxState.CREATING, SandboxState.RUNNING, at=now, fields={"due_at": due_at}
             ):
                 raise Conflict("the sandbox was killed while it was created")
         except BaseException:
-            await asyncio.shield(self._undo(sandbox, machine))
+            await asyncio.shield(self._undo(sandbox, booted))
             raise
-        created = replace(sandbox, state=SandboxState.RUNNING, started_at=now, machine_id=machine.id)
+        machine = booted.machine
+        created = replace(
+            sandbox, state=SandboxState.RUNNING, started_at=now, machine_id=machine.id, due_at=due_at
+        )
         self.attend(created, machine)
-        return created
+        return Created(created, booted.memory_restored)
 
-    async def _machine_for(self, sandbox: Sandbox, template: TemplateLayers) -> Machine:
-        """A machine that is this sandbox's own. One that ends just when it is claimed is replaced once."""
-        try:
-            return await self._claim(sandbox, template)
-        except MachineLost:
-            _log.warning("a machine ended while it was claimed; taking another", sandbox=sandbox.id)
-        try:
-            return await self._claim(sandbox, template)
-        except MachineLost as error:
-            raise StartFailed from error
+    async def _machine_for(self, sandbox: Sandbox, source: Source | None) -> Booted:
+        memory = None if source is None else source.memory
+        if isinstance(memory, MemoryFolder):
+            machine = await self._boot.continued(sandbox, sandbox.layers, memory, copied=True)
+            return Booted(machine, memory_restored=True)
+        if source is not None and sandbox.shape.memory_mb < source.origin.shape.memory_mb:
+            memory = None
+        if memory is not None or sandbox.layers:
+            return await self._boot.saved(sandbox, sandbox.layers, memory, copied=True)
+        template = self._templates.find(sandbox.template, sandbox.template_hash)
+        if template is None:
+            raise ArtefactMissing(f"the build of template {sandbox.template!r} is gone")
+        return Booted(await self._boot.fresh(sandbox, template), memory_restored=False)
 
-    async def _claim(self, sandbox: Sandbox, template: TemplateLayers) -> Machine:
-        machine = await self._pool.claim(
-            template, machine_limits(sandbox.shape), network=sandbox.network_enabled
-        )
-        try:
-            await self._settle(sandbox, machine)
-        except BaseException:
-            await asyncio.shield(self._provisioning.stop(machine))
-            raise
-        return machine
-
-    async def _settle(self, sandbox: Sandbox, machine: Machine) -> None:
-        """Make a pooled machine this sandbox's own."""
-        token = naming.new_guest_token()
-        await machine.set_limits(machine_limits(sandbox.shape))
-        await self._provisioning.claim(machine, sandbox.id, token)
-        await machine.identify(
-            Identity(
-                sandbox_id=sandbox.id,
-                hostname=sandbox.id,
-                machine_id=secrets.token_hex(16),
-                token=token,
-                entropy=secrets.token_bytes(64),
-                environment=sandbox.environment,
-            )
-        )
-
-    async def _undo(self, sandbox: Sandbox, machine: Machine | None) -> None:
-        if machine is not None:
-            await self._provisioning.stop(machine)
+    async def _undo(self, sandbox: Sandbox, booted: Booted | None) -> None:
+        if booted is not None:
+            await self._provisioning.stop(booted.machine)
         await self._move(sandbox, SandboxState.CREATING, SandboxState.FAILED, StopReason.START_FAILED)
 
     async def _move(
@@ -219,7 +235,7 @@ class Lifecycle:
 
     def attend(self, sandbox: Sandbox, machine: Machine) -> LiveSandbox:
         """Serve a running sandbox from now on, and notice when its machine ends."""
-        live = LiveSandbox(sandbox, machine)
+        live = LiveSandbox(sandbox, machine, Activity(self._clock))
         self._live.add(live)
         self._background.start(self._watch(live), name=f"watch {sandbox.id}")
         return live
@@ -238,6 +254,10 @@ class Lifecycle:
         if live.ended.is_set():
             return
         _log.warning("a sandbox's machine ended by itself", sandbox=live.id, reason=reason)
+        # An operation that is under way finds its machine ended, and brings the sandbox to a state of rest.
+        await self._transitions.over(live.id)
+        if live.ended.is_set():
+            return
         await self._move(live.sandbox, SandboxState.RUNNING, SandboxState.STOPPED, StopReason.CRASH)
         if self._live.remove(live.id) is not None:
             await self._provisioning.stop(live.machine)
@@ -255,36 +275,52 @@ class Lifecycle:
         last = None if after is None else await self.get(org_id, after)
         return await self._sandboxes.list(org_id, states, limit=min(limit, MAX_PAGE), before=last)
 
-    async def live(self, org_id: OrgId, sandbox_id: SandboxId) -> LiveSandbox:
-        """The running machine of a sandbox, for the data plane."""
-        live = self._live.get(org_id, sandbox_id)
-        if live is not None:
-            return live
+    async def running(self, org_id: OrgId, sandbox_id: SandboxId) -> LiveSandbox:
+        """The machine of a sandbox that runs now; it is not woken for this.
+
+        Raises Gone, OperationInProgress, and InvalidInput when it is asleep.
+        """
         sandbox = await self.get(org_id, sandbox_id)
         if sandbox.state is SandboxState.STOPPED:
             raise Gone
-        raise NotReady("the sandbox is not ready on this server yet")
+        if self._transitions.closes(sandbox_id):
+            raise OperationInProgress
+        live = self._live.get(org_id, sandbox_id)
+        if sandbox.state is SandboxState.RUNNING and live is None:
+            raise NotReady("the sandbox is not ready on this server yet")
+        if live is None:
+            raise InvalidInput("the sandbox is not running", status=shown(sandbox.state))
+        return live
 
     async def kill(self, org_id: OrgId, sandbox_id: SandboxId) -> None:
-        """Stop for good. Stopping a stopped sandbox is not an error; clean-up goes on after the answer."""
-        sandbox = await self.get(org_id, sandbox_id)
-        if sandbox.state is SandboxState.STOPPED:
-            return
-        await self._move(sandbox, SandboxState.RUNNING, SandboxState.STOPPED, StopReason.USER_REQUESTED)
+        """Stop for good. Stopping a stopped sandbox is not an error; clean-up goes on after the answer.
+
+        Wins over whatever is under way: that finds its sandbox stopped and ends its machine.
+        """
+        while True:
+            sandbox = await self.get(org_id, sandbox_id)
+            if sandbox.state is SandboxState.STOPPED:
+                return
+            if await self._move(sandbox, sandbox.state, SandboxState.STOPPED, StopReason.USER_REQUESTED):
+                break
         live = self._live.remove(sandbox_id)
         if live is not None:
             self._background.start(
                 self._provisioning.stop(live.machine), name=f"stop {sandbox_id}", finish=True
             )
+        if sandbox.hibernation is not None:
+            await self._snapshots.remove(sandbox.hibernation)
 
     async def set_timeout(self, org_id: OrgId, sandbox_id: SandboxId, seconds: int) -> None:
+        """Change the idle timeout; the period begins now. A sandbox that sleeps gets it when it wakes."""
         sandbox = await self.get(org_id, sandbox_id)
         if sandbox.state is SandboxState.STOPPED:
             raise Gone
-        await self._sandboxes.set_timeout(org_id, sandbox_id, seconds)
+        due_at = deadline(self._clock.now(), seconds) if sandbox.state is SandboxState.RUNNING else None
+        await self._sandboxes.update(sandbox_id, {"timeout_seconds": seconds, "due_at": due_at})
 
     async def detach(self) -> None:
         """Let go of every machine without ending it: the next process adopts them."""
         for live in self._live:
-            self._live.remove(live.id, moved=True)
+            self._live.remove(live.id, Ending.HANDED_ON)
             await live.machine.detach()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
+from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.machine import Machine
 from opencomputer.server.domain.sandbox import Sandbox
 from opencomputer.wire.ids import OrgId, ProcessId, SandboxId
@@ -22,16 +25,45 @@ class Ending(StrEnum):
     REBOOTED = "sandbox rebooted"
 
 
+class Activity:
+    """When a sandbox was used last: by a request that began or ended, or by a message on a socket."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = clock.now()
+        self._requests = 0
+
+    def touch(self) -> None:
+        self._last = self._clock.now()
+
+    @contextmanager
+    def request(self) -> Generator[None]:
+        """The sandbox is in use for as long as this lasts."""
+        self._requests += 1
+        self.touch()
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            self.touch()
+
+    def last(self) -> datetime:
+        """Now, while a request is open."""
+        return self._clock.now() if self._requests else self._last
+
+
 @dataclass(eq=False)
 class LiveSandbox:
     """A running sandbox and its machine.
 
-    `ended` is set once this machine is no longer served; `ending` then tells why. `turn_ends` has, by agent session, how far the ends of
-    turns have been told: at once, where the label on the session needs a moment to get there.
+    `ended` is set once this machine is no longer served; `ending` then tells why. `turn_ends` has, by agent
+    session, how far the ends of turns have been told: at once, where the label on the session needs a moment
+    to get there.
     """
 
     sandbox: Sandbox
     machine: Machine
+    activity: Activity
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     ending: Ending = Ending.STOPPED
     turn_ends: dict[ProcessId, int] = field(default_factory=dict[ProcessId, int])

@@ -16,9 +16,10 @@ from opencomputer.server.contracts.machine import Machine
 from opencomputer.server.contracts.stores import MachineRow
 from opencomputer.server.contracts.templates import TemplateLayers
 from opencomputer.server.domain import naming
-from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy, pool_target, refusal
+from opencomputer.server.domain.capacity import PoolPolicy, pool_target
 from opencomputer.server.domain.errors import NoCapacity, OpenComputerError, StartFailed
 from opencomputer.server.services.background import Background
+from opencomputer.server.services.sandboxes.admission import Admission
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
 from opencomputer.server.services.sandboxes.rehearsal import rehearse
@@ -39,10 +40,9 @@ _REHEARSED = (("/bin/sh", "-c", "node -v"),)
 
 @dataclass(frozen=True)
 class PoolSettings:
-    """`parallel_starts` bounds how many machines start at once: more only delay each other."""
+    """`limits` are those of every member; `parallel_starts` as in `Admission`."""
 
     policy: PoolPolicy
-    admission: AdmissionPolicy
     limits: Limits
     parallel_starts: int
 
@@ -78,16 +78,17 @@ class Pool:
         settings: PoolSettings,
         provisioning: Provisioning,
         golden: GoldenImages,
+        admission: Admission,
         gauge: HostGauge,
         clock: Clock,
     ) -> None:
         self._settings = settings
         self._provisioning = provisioning
         self._golden = golden
+        self._admission = admission
         self._gauge = gauge
         self._clock = clock
         self._shelves: dict[str, _Shelf] = {}
-        self._starts = asyncio.Semaphore(settings.parallel_starts)
         self._changed = asyncio.Event()
         self._background = Background()
         self._closing = False
@@ -290,17 +291,14 @@ class Pool:
         return True
 
     async def _start(self, shelf: _Shelf, apart: Limits | None = None, *, network: bool = True) -> Machine:
-        async with self._starts:
-            load = await asyncio.to_thread(self._gauge.load, self._provisioning.count)
-            if (reason := refusal(self._settings.admission, load)) is not None:
-                raise NoCapacity(f"no capacity: {reason}")
+        async with self._admission.place():
             limits = apart or self._settings.limits
             golden = await self._golden.get(shelf.template, limits)
             token = golden.guest_token if golden else naming.new_guest_token()
             ahead = apart is None and not shelf.waiting
             spec = MachineSpec(
                 id=self._provisioning.new_id(),
-                layers=shelf.template.layers,
+                layers=(*shelf.template.layers, *golden.layers) if golden else shelf.template.layers,
                 limits=replace(limits, cpu_weight=_REFILL_WEIGHT) if ahead else limits,
                 token=token,
                 memory_image=golden.memory if golden else None,

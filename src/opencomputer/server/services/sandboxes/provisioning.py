@@ -25,6 +25,7 @@ class Provisioning:
         self._store = store
         self._clock = clock
         self._count = 0
+        self._tokens: dict[MachineId, str] = {}
         self.stops_under_way: set[MachineId] = set()
 
     @property
@@ -39,7 +40,20 @@ class Provisioning:
     def new_id(self) -> MachineId:
         return MachineId(naming.new_machine_id())
 
-    async def start(self, spec: MachineSpec, template_hash: str, *, guest_token: str) -> Machine:
+    def guest_token(self, machine: Machine) -> str:
+        """What the machine's guest accepts at present: a memory image of it will want to be told the same."""
+        return self._tokens[machine.id]
+
+    async def start(
+        self,
+        spec: MachineSpec,
+        template_hash: str,
+        *,
+        guest_token: str,
+        sandbox_id: SandboxId | None = None,
+    ) -> Machine:
+        """Start a machine. With `sandbox_id` it is meant for that sandbox alone: should the server be killed
+        before it is claimed, it is removed and not kept for others."""
         row = MachineRow(
             id=spec.id,
             state=MachineState.STARTING,
@@ -47,6 +61,7 @@ class Provisioning:
             image_version=self._machines.image_version,
             guest_token=guest_token,
             created_at=self._clock.now(),
+            sandbox_id=sandbox_id,
         )
         await self._store.add(row)
         self._count += 1
@@ -56,6 +71,7 @@ class Provisioning:
             self._count -= 1
             await asyncio.shield(self._store.remove(spec.id))
             raise
+        self._tokens[machine.id] = guest_token
         try:
             await self._store.ready(spec.id, machine.record)
         except BaseException:
@@ -65,6 +81,7 @@ class Provisioning:
 
     async def claim(self, machine: Machine, sandbox_id: SandboxId, guest_token: str) -> None:
         await self._store.claim(machine.id, sandbox_id, guest_token)
+        self._tokens[machine.id] = guest_token
 
     async def stop(self, machine: Machine) -> None:
         """End a machine and forget it. What goes wrong is left to the reconciler."""
@@ -77,6 +94,7 @@ class Provisioning:
             _log.exception("a machine could not be removed; it will be tried again", machine=machine.id)
         finally:
             self._count -= 1
+            self._tokens.pop(machine.id, None)
             self.stops_under_way.discard(machine.id)
 
     async def rows(self) -> Sequence[MachineRow]:
@@ -91,6 +109,7 @@ class Provisioning:
             await self.discard(row.id)
             return None
         self._count += 1
+        self._tokens[machine.id] = row.guest_token
         return machine
 
     async def give_up(self, machine_id: MachineId) -> None:

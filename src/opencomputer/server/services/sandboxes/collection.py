@@ -1,0 +1,38 @@
+"""Removing layers and memory images that nothing needs any more."""
+
+from __future__ import annotations
+
+import structlog
+
+from opencomputer.server.contracts.artefacts import Artefacts
+from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.stores import SnapshotStore
+
+_log = structlog.get_logger(__name__)
+
+_PAUSE_SECONDS = 300.0
+
+
+class Collection:
+    """Mark and sweep: what rows name stays. What is being made is too young to go (`Artefacts.collect`)."""
+
+    def __init__(self, artefacts: Artefacts, snapshots: SnapshotStore, clock: Clock) -> None:
+        self._artefacts = artefacts
+        self._snapshots = snapshots
+        self._clock = clock
+
+    async def keep(self) -> None:
+        """Sweep until cancelled."""
+        while True:
+            try:
+                await self.sweep()
+            except Exception:
+                _log.exception("unused layers were not removed; the next sweep tries again")
+            await self._clock.sleep(_PAUSE_SECONDS)
+
+    async def sweep(self) -> int:
+        wanted = await self._snapshots.wanted()
+        removed = await self._artefacts.collect(wanted.layers, wanted.memories)
+        if removed:
+            _log.info("removed layers and memory images that nothing needs", count=removed)
+        return removed

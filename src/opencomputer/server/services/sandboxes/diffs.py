@@ -1,0 +1,75 @@
+"""What files of a sandbox have changed, since a checkpoint or since it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from opencomputer.server.contracts.artefacts import Artefacts
+from opencomputer.server.contracts.templates import TemplateCatalogue
+from opencomputer.server.domain.errors import ArtefactMissing, Gone
+from opencomputer.server.domain.layers import Change, LayerId
+from opencomputer.server.domain.sandbox import Sandbox, SandboxState
+from opencomputer.server.services.sandboxes.capture import Captures
+from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
+from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
+from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
+
+
+class Diffs:
+    """Compares stacks of layers, so that the size of the template does not matter."""
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        lifecycle: Lifecycle,
+        transitions: Transitions,
+        captures: Captures,
+        artefacts: Artefacts,
+        templates: TemplateCatalogue,
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._lifecycle = lifecycle
+        self._transitions = transitions
+        self._captures = captures
+        self._artefacts = artefacts
+        self._templates = templates
+
+    async def diff(self, org_id: OrgId, sandbox_id: SandboxId, since: SnapshotId | None) -> Sequence[Change]:
+        """By path in order. A sandbox that sleeps is not woken for this.
+
+        Raises NotFound, Gone, InvalidInput (the checkpoint is another sandbox's, or failed), SnapshotRefused.
+        """
+        sandbox = await self._lifecycle.get(org_id, sandbox_id)
+        if sandbox.state is SandboxState.STOPPED:
+            raise Gone
+        before = await self._before(sandbox, since)
+        below = await self._folders(sandbox.layers)
+        if sandbox.state is SandboxState.HIBERNATED:
+            return await self._compare(sandbox, before, below)
+        live = await self._lifecycle.running(org_id, sandbox_id)
+        async with AsyncExitStack() as stack:
+            with self._transitions.exclusive(sandbox_id, "a diff", closes=False):
+                saving = await stack.enter_async_context(
+                    self._captures.saving(live.machine, sandbox.layers, memory=False)
+                )
+            return await self._compare(sandbox, before, [*below, saving.layer_folder])
+
+    async def _before(self, sandbox: Sandbox, since: SnapshotId | None) -> list[Path]:
+        if since is None:
+            return await self._folders(sandbox.origin_layers)
+        await self._checkpoints.of_sandbox(sandbox.org_id, sandbox.id, since)
+        return await self._folders((await self._checkpoints.usable(sandbox.org_id, since)).origin.layers)
+
+    async def _folders(self, layers: tuple[LayerId, ...]) -> list[Path]:
+        return [await self._artefacts.layer(layer) for layer in layers]
+
+    async def _compare(
+        self, sandbox: Sandbox, before: Sequence[Path], after: Sequence[Path]
+    ) -> Sequence[Change]:
+        template = self._templates.find(sandbox.template, sandbox.template_hash)
+        if template is None:
+            raise ArtefactMissing(f"the build of template {sandbox.template!r} is gone")
+        return await self._artefacts.changes(template.layers, before, after)

@@ -1,0 +1,143 @@
+"""Forks: new sandboxes that go on from what another one was (behaviour section 17)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
+
+from opencomputer.server.domain.errors import InvalidInput, NotFound, OpenComputerError
+from opencomputer.server.domain.limits import TIERS
+from opencomputer.server.domain.sandbox import Sandbox, SandboxShape
+from opencomputer.server.domain.snapshot import Origin, origin_of
+from opencomputer.server.services.background import Background
+from opencomputer.server.services.sandboxes.capture import Captures
+from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
+from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, NewSandbox, Source
+from opencomputer.server.services.sandboxes.live import LiveSandbox, LiveSandboxes
+from opencomputer.server.services.sandboxes.patches import Patches
+from opencomputer.server.services.sandboxes.reach import Reach
+from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
+
+MAX_FORKS_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class ForkRequest:
+    """What differs from the source. `memory_mb` None: as the source, and never less."""
+
+    timeout_seconds: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    memory_mb: int | None = None
+
+
+@dataclass(frozen=True)
+class Forked:
+    """`memory_restored`: it goes on with the processes of its source."""
+
+    sandbox: Sandbox
+    memory_restored: bool
+
+
+class Forks:
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        lifecycle: Lifecycle,
+        reach: Reach,
+        live: LiveSandboxes,
+        transitions: Transitions,
+        captures: Captures,
+        patches: Patches,
+        background: Background,
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._lifecycle = lifecycle
+        self._reach = reach
+        self._live = live
+        self._transitions = transitions
+        self._captures = captures
+        self._patches = patches
+        self._background = background
+
+    async def from_checkpoint(self, org_id: OrgId, checkpoint_id: SnapshotId, request: ForkRequest) -> Forked:
+        """A sandbox that goes on from a checkpoint, usable when this returns, its patches applied.
+
+        Raises NotFound, InvalidInput (the checkpoint failed, or is not ready in time), and as create does.
+        """
+        checkpoint = await self._checkpoints.usable(org_id, checkpoint_id)
+        origin = replace(checkpoint.origin, patch_source=checkpoint.id, patch_position=0)
+        if checkpoint.origin.patch_source == checkpoint.id:
+            origin = replace(origin, patch_position=checkpoint.origin.patch_position)
+        return await self._make(org_id, Source(origin, checkpoint.memory, checkpoint.id), request)
+
+    async def fork(
+        self, org_id: OrgId, sandbox_id: SandboxId, count: int, request: ForkRequest
+    ) -> Sequence[Forked]:
+        """Sandboxes that go on from what a running one is right now. All of them, or none.
+
+        Raises SnapshotRefused with the runtime's reason when its memory cannot be saved.
+        """
+        if not 1 <= count <= MAX_FORKS_AT_ONCE:
+            raise InvalidInput(f"count must be from 1 to {MAX_FORKS_AT_ONCE}", field="count")
+        live = await self._reach.live(org_id, sandbox_id)
+        work = self._fork(live, count, request)
+        return await self._background.carry_out(work, name=f"fork {sandbox_id}")
+
+    async def _fork(self, live: LiveSandbox, count: int, request: ForkRequest) -> Sequence[Forked]:
+        sandbox = await self._lifecycle.get(live.sandbox.org_id, live.id)
+        async with AsyncExitStack() as stack:
+            with self._transitions.exclusive(live.id, "a fork", closes=False), live.activity.request():
+                saving = await stack.enter_async_context(
+                    self._captures.saving(live.machine, sandbox.layers, memory=True)
+                )
+            layers, _ = await saving.keep_files()
+            source = Source(replace(origin_of(sandbox), layers=layers), saving.memory_folder)
+            return await self._make_all(sandbox.org_id, source, count, request)
+
+    async def _make_all(
+        self, org_id: OrgId, source: Source, count: int, request: ForkRequest
+    ) -> Sequence[Forked]:
+        results = await asyncio.gather(
+            *(self._make(org_id, source, request) for _ in range(count)), return_exceptions=True
+        )
+        failures = [each for each in results if isinstance(each, BaseException)]
+        made = [each for each in results if isinstance(each, Forked)]
+        if failures:
+            for each in made:
+                with suppress(OpenComputerError):
+                    await self._lifecycle.kill(org_id, each.sandbox.id)
+            raise failures[0]
+        return made
+
+    async def _make(self, org_id: OrgId, source: Source, request: ForkRequest) -> Forked:
+        new = NewSandbox(
+            template=source.origin.template,
+            shape=fork_shape(source.origin, request.memory_mb),
+            timeout_seconds=request.timeout_seconds,
+            environment=request.environment,
+            metadata=request.metadata,
+            alias=None,
+            network_enabled=source.origin.network_enabled,
+            idempotency_key=None,
+            request_hash="",
+        )
+        created = await self._lifecycle.create(org_id, new, source)
+        live = self._live.get(org_id, created.sandbox.id)
+        if live is None:
+            raise NotFound("the fork was killed as soon as it was made")
+        await self._patches.apply(live)
+        return Forked(await self._lifecycle.get(org_id, created.sandbox.id), created.memory_restored)
+
+
+def fork_shape(origin: Origin, memory_mb: int | None) -> SandboxShape:
+    """At least what the source had, at most the largest tier (behaviour 17.2). Pure."""
+    if memory_mb is None:
+        return origin.shape
+    least = origin.shape.memory_mb
+    wanted = max(least, min(memory_mb, max(TIERS)))
+    tier = max(min(each for each in TIERS if each >= min(wanted, max(TIERS))), least)
+    return replace(origin.shape, memory_mb=tier, cpu_count=TIERS.get(tier, origin.shape.cpu_count))

@@ -1,0 +1,274 @@
+"""Hibernate and wake: a sandbox that takes no memory and no processor, and goes on when it is needed.
+
+A sandbox has exactly one snapshot it sleeps as. That is durable before the machine is let go, and stays until
+the machine made from it has answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+
+import structlog
+
+from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.stores import SandboxFields, SandboxStore, SnapshotStore
+from opencomputer.server.domain import naming
+from opencomputer.server.domain.errors import (
+    ArtefactMissing,
+    Gone,
+    OperationInProgress,
+)
+from opencomputer.server.domain.sandbox import Sandbox, SandboxState
+from opencomputer.server.domain.snapshot import (
+    Snapshot,
+    SnapshotKind,
+    SnapshotPurpose,
+    SnapshotState,
+    origin_of,
+)
+from opencomputer.server.services.background import Background
+from opencomputer.server.services.sandboxes.boot import Boot, Booted
+from opencomputer.server.services.sandboxes.capture import Captured, Captures
+from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, deadline
+from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox, LiveSandboxes
+from opencomputer.server.services.sandboxes.patches import Patches
+from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.wire.ids import OrgId, SandboxId
+
+_log = structlog.get_logger(__name__)
+
+COLD_BOOT = 2
+"""The step of the recovery ladder (behaviour 5.8) at which processes are lost and files are kept."""
+
+
+@dataclass(frozen=True)
+class Hibernated:
+    """`size_bytes` is None when it is not known any more: the sandbox was asleep already."""
+
+    sandbox: Sandbox
+    size_bytes: int | None = None
+
+
+class Hibernation:
+    """Puts sandboxes to sleep and wakes them. Once begun, either is brought to its end, whoever gives up."""
+
+    def __init__(
+        self,
+        sandboxes: SandboxStore,
+        snapshots: SnapshotStore,
+        lifecycle: Lifecycle,
+        live: LiveSandboxes,
+        transitions: Transitions,
+        captures: Captures,
+        boot: Boot,
+        provisioning: Provisioning,
+        patches: Patches,
+        clock: Clock,
+        background: Background,
+        *,
+        concurrency_limit: int | None,
+    ) -> None:
+        self._sandboxes = sandboxes
+        self._snapshots = snapshots
+        self._lifecycle = lifecycle
+        self._live = live
+        self._transitions = transitions
+        self._captures = captures
+        self._boot = boot
+        self._provisioning = provisioning
+        self._patches = patches
+        self._clock = clock
+        self._background = background
+        self._concurrency_limit = concurrency_limit
+        self._wakes: dict[SandboxId, asyncio.Task[Sandbox]] = {}
+
+    async def hibernate(self, org_id: OrgId, sandbox_id: SandboxId) -> Hibernated:
+        """Save everything and let the machine go. A sandbox that sleeps already stays as it is.
+
+        Raises SnapshotRefused with the runtime's reason, HostDiskFull, OperationInProgress: it runs on then.
+        """
+        sandbox = await self._lifecycle.get(org_id, sandbox_id)
+        if sandbox.state is SandboxState.HIBERNATED:
+            return Hibernated(sandbox)
+        live = await self._lifecycle.running(org_id, sandbox_id)
+        return await self._background.carry_out(self._hibernate(live), name=f"hibernate {sandbox_id}")
+
+    async def hibernate_unused(self, live: LiveSandbox) -> Hibernated:
+        """As `hibernate`, unless the sandbox was used since its deadline: then OperationInProgress."""
+        work = self._hibernate(live, unused=True)
+        return await self._background.carry_out(work, name=f"hibernate {live.id}")
+
+    async def _hibernate(self, live: LiveSandbox, *, unused: bool = False) -> Hibernated:
+        with self._transitions.exclusive(live.id, "hibernation", closes=True):
+            sandbox = await self._lifecycle.get(live.sandbox.org_id, live.id)
+            # Looked at again now that nobody new can begin anything.
+            if unused and self._is_in_use(live, sandbox):
+                raise OperationInProgress("the sandbox is in use")
+            await self._move(sandbox, SandboxState.RUNNING, SandboxState.HIBERNATING)
+            try:
+                captured, snapshot = await self._save(live, sandbox)
+            except BaseException as error:
+                await asyncio.shield(self._stay(sandbox, error))
+                raise
+            return await self._fall_asleep(live, sandbox, snapshot, captured)
+
+    def _is_in_use(self, live: LiveSandbox, sandbox: Sandbox) -> bool:
+        due_at = deadline(live.activity.last(), sandbox.timeout_seconds)
+        return due_at is None or due_at > self._clock.now()
+
+    async def _save(self, live: LiveSandbox, sandbox: Sandbox) -> tuple[Captured, Snapshot]:
+        snapshot = Snapshot(
+            id=naming.new_snapshot_id(),
+            org_id=sandbox.org_id,
+            purpose=SnapshotPurpose.HIBERNATION,
+            kind=SnapshotKind.FULL,
+            state=SnapshotState.PROCESSING,
+            origin=origin_of(sandbox),
+            created_at=self._clock.now(),
+            sandbox_id=sandbox.id,
+        )
+        await self._snapshots.add(snapshot)
+        try:
+            async with self._captures.saving(
+                live.machine, sandbox.layers, memory=True, go_on=False
+            ) as saving:
+                try:
+                    captured = await saving.keep(memory=True)
+                except BaseException:
+                    await asyncio.shield(live.machine.go_on())
+                    raise
+        except BaseException:
+            await asyncio.shield(self._snapshots.remove(snapshot.id))
+            raise
+        await self._snapshots.ready(
+            snapshot.id,
+            captured.layers,
+            captured.memory,
+            size_bytes=captured.size_bytes,
+            at=self._clock.now(),
+        )
+        return captured, snapshot
+
+    async def _stay(self, sandbox: Sandbox, error: BaseException) -> None:
+        """Run on: never lose a sandbox because it could not be put to sleep (behaviour 4.6)."""
+        fields: SandboxFields = {"last_hibernate_error": str(error)}
+        if not await self._try_move(sandbox, SandboxState.HIBERNATING, SandboxState.RUNNING, fields):
+            _log.info("a sandbox was stopped while it was put to sleep", sandbox=sandbox.id)
+
+    async def _fall_asleep(
+        self, live: LiveSandbox, sandbox: Sandbox, snapshot: Snapshot, captured: Captured
+    ) -> Hibernated:
+        fields: SandboxFields = {
+            "hibernation": snapshot.id,
+            "layers": captured.layers,
+            "due_at": None,
+            "hibernate_failures": 0,
+            "last_hibernate_error": None,
+        }
+        asleep = await self._try_move(sandbox, SandboxState.HIBERNATING, SandboxState.HIBERNATED, fields)
+        self._live.remove(live.id, Ending.HIBERNATED if asleep else Ending.STOPPED)
+        self._background.start(
+            self._provisioning.stop(live.machine), name=f"let go of {live.machine.id}", finish=True
+        )
+        if not asleep:
+            await self._snapshots.remove(snapshot.id)
+            raise Gone
+        if sandbox.hibernation is not None:
+            await self._snapshots.remove(sandbox.hibernation)
+        row = replace(
+            sandbox, state=SandboxState.HIBERNATED, machine_id=None, hibernation=snapshot.id, due_at=None
+        )
+        return Hibernated(row, captured.size_bytes)
+
+    async def wake(
+        self, org_id: OrgId, sandbox_id: SandboxId, *, timeout_seconds: int | None = None
+    ) -> Sandbox:
+        """The running sandbox. However many ask at once, it is woken once, and all get the outcome.
+
+        Raises Gone, NoCapacity, ConcurrencyLimit, StartFailed, ArtefactMissing, ArtefactDamaged: it sleeps on
+        then.
+        """
+        await self._transitions.over(sandbox_id)
+        sandbox = await self._lifecycle.get(org_id, sandbox_id)
+        if sandbox.state is SandboxState.STOPPED:
+            raise Gone
+        if sandbox.state is SandboxState.HIBERNATED:
+            sandbox = await self._wake_once(sandbox)
+        if timeout_seconds is not None:
+            await self._lifecycle.set_timeout(org_id, sandbox_id, timeout_seconds)
+        return await self._lifecycle.get(org_id, sandbox_id)
+
+    async def _wake_once(self, sandbox: Sandbox) -> Sandbox:
+        task = self._wakes.get(sandbox.id)
+        if task is None:
+            work = self._background.carry_out(self._wake(sandbox), name=f"wake {sandbox.id}")
+            task = self._wakes[sandbox.id] = asyncio.create_task(work)
+            task.add_done_callback(lambda _: self._wakes.pop(sandbox.id))
+        return await asyncio.shield(task)
+
+    async def _wake(self, sandbox: Sandbox) -> Sandbox:
+        with self._transitions.exclusive(sandbox.id, "waking", closes=True):
+            now = self._clock.now()
+            if not await self._sandboxes.move(
+                sandbox.id,
+                SandboxState.HIBERNATED,
+                SandboxState.WAKING,
+                at=now,
+                concurrency_limit=self._concurrency_limit,
+            ):
+                return await self._lifecycle.get(sandbox.org_id, sandbox.id)
+            booted: Booted | None = None
+            try:
+                # Read again: its timeout may have changed up to now.
+                sandbox = await self._lifecycle.get(sandbox.org_id, sandbox.id)
+                booted = await self._boot_again(sandbox)
+                return await self._serve_again(sandbox, booted)
+            except BaseException:
+                await asyncio.shield(self._sleep_on(sandbox, booted))
+                raise
+
+    async def _boot_again(self, sandbox: Sandbox) -> Booted:
+        snapshot = None if sandbox.hibernation is None else await self._snapshots.get(sandbox.hibernation)
+        if snapshot is None or snapshot.state is not SnapshotState.READY:
+            raise ArtefactMissing("what the sandbox sleeps as is missing")
+        return await self._boot.saved(sandbox, snapshot.origin.layers, snapshot.memory, copied=False)
+
+    async def _serve_again(self, sandbox: Sandbox, booted: Booted) -> Sandbox:
+        due_at = deadline(self._clock.now(), sandbox.timeout_seconds)
+        recovered = None if booted.memory_restored else COLD_BOOT
+        fields: SandboxFields = {"hibernation": None, "due_at": due_at, "recovered": recovered}
+        if not await self._try_move(sandbox, SandboxState.WAKING, SandboxState.RUNNING, fields):
+            raise Gone
+        row = replace(
+            sandbox,
+            state=SandboxState.RUNNING,
+            machine_id=booted.machine.id,
+            hibernation=None,
+            due_at=due_at,
+            recovered=recovered,
+        )
+        live = self._lifecycle.attend(row, booted.machine)
+        if sandbox.hibernation is not None:
+            await self._snapshots.remove(sandbox.hibernation)
+        self._background.start(self._patches.apply(live), name=f"patch {sandbox.id}")
+        return row
+
+    async def _sleep_on(self, sandbox: Sandbox, booted: Booted | None) -> None:
+        if booted is not None:
+            await self._provisioning.stop(booted.machine)
+        await self._try_move(sandbox, SandboxState.WAKING, SandboxState.HIBERNATED)
+
+    async def _move(self, sandbox: Sandbox, before: SandboxState, after: SandboxState) -> None:
+        if not await self._try_move(sandbox, before, after):
+            raise Gone
+
+    async def _try_move(
+        self,
+        sandbox: Sandbox,
+        before: SandboxState,
+        after: SandboxState,
+        fields: SandboxFields | None = None,
+    ) -> bool:
+        return await self._sandboxes.move(sandbox.id, before, after, at=self._clock.now(), fields=fields)

@@ -1,0 +1,74 @@
+"""Reboot and power-cycle: the same disk, nothing of the memory (behaviour section 6)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from opencomputer.server.contracts.machine import Machine
+from opencomputer.server.domain.layers import LayerId
+from opencomputer.server.domain.sandbox import Sandbox, SandboxState
+from opencomputer.server.services.background import Background
+from opencomputer.server.services.sandboxes.boot import Boot
+from opencomputer.server.services.sandboxes.capture import Captures
+from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
+from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
+from opencomputer.server.services.sandboxes.succession import Succession
+from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.wire.ids import OrgId, SandboxId
+
+
+class Power:
+    """Gives a sandbox a new machine with the old one's files.
+
+    A machine is its kernel here, so both operations replace it. The old one is kept, paused, until the new
+    one answers.
+    """
+
+    def __init__(
+        self,
+        lifecycle: Lifecycle,
+        transitions: Transitions,
+        succession: Succession,
+        captures: Captures,
+        boot: Boot,
+        background: Background,
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._transitions = transitions
+        self._succession = succession
+        self._captures = captures
+        self._boot = boot
+        self._background = background
+
+    async def reboot(self, org_id: OrgId, sandbox_id: SandboxId) -> None:
+        """Start all programs anew. Raises OperationInProgress, InvalidInput (it is asleep), StartFailed."""
+        await self._begin(org_id, sandbox_id, "a reboot")
+
+    async def power_cycle(self, org_id: OrgId, sandbox_id: SandboxId) -> None:
+        """As `reboot`; also for a machine whose kernel or guest does not answer any more."""
+        await self._begin(org_id, sandbox_id, "a power-cycle")
+
+    async def _begin(self, org_id: OrgId, sandbox_id: SandboxId, what: str) -> None:
+        live = await self._lifecycle.running(org_id, sandbox_id)
+        await self._background.carry_out(self._restart(live, what), name=f"{what} of {sandbox_id}")
+
+    async def _restart(self, live: LiveSandbox, what: str) -> None:
+        with self._transitions.exclusive(live.id, what, closes=True):
+            sandbox = await self._succession.begin(live, SandboxState.REBOOTING)
+            try:
+                layers, machine = await self._boot_again(live, sandbox)
+            except BaseException:
+                await asyncio.shield(self._succession.give_up(sandbox, SandboxState.REBOOTING))
+                raise
+            target = replace(sandbox, layers=layers)
+            await self._succession.finish(live, SandboxState.REBOOTING, target, machine, Ending.REBOOTED)
+
+    async def _boot_again(self, live: LiveSandbox, sandbox: Sandbox) -> tuple[tuple[LayerId, ...], Machine]:
+        async with self._captures.saving(live.machine, sandbox.layers, memory=False, go_on=False) as saving:
+            try:
+                layers, _ = await saving.keep_files()
+                return layers, await self._boot.cold(replace(sandbox, layers=layers), layers)
+            except BaseException:
+                await asyncio.shield(live.machine.go_on())
+                raise

@@ -1,0 +1,42 @@
+"""How the data plane comes to a sandbox's machine."""
+
+from __future__ import annotations
+
+from opencomputer.server.domain.errors import Gone, NotReady
+from opencomputer.server.domain.sandbox import SandboxState
+from opencomputer.server.services.sandboxes.hibernation import Hibernation
+from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
+from opencomputer.server.services.sandboxes.live import LiveSandbox, LiveSandboxes
+from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.wire.ids import OrgId, SandboxId
+
+
+class Reach:
+    """Whoever wants something of a sandbox gets its machine here, whatever state the sandbox is in."""
+
+    def __init__(
+        self, lifecycle: Lifecycle, live: LiveSandboxes, transitions: Transitions, hibernation: Hibernation
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._live = live
+        self._transitions = transitions
+        self._hibernation = hibernation
+
+    async def live(self, org_id: OrgId, sandbox_id: SandboxId) -> LiveSandbox:
+        """The running machine of a sandbox: woken if it sleeps, waited for if something is under way with it.
+
+        Raises NotFound, Gone, NotReady, and what waking raises.
+        """
+        while True:
+            live = self._live.get(org_id, sandbox_id)
+            if live is not None and not self._transitions.closes(sandbox_id):
+                return live
+            sandbox = await self._lifecycle.get(org_id, sandbox_id)
+            if sandbox.state is SandboxState.STOPPED:
+                raise Gone
+            if self._transitions.closes(sandbox_id):
+                await self._transitions.over(sandbox_id)
+            elif sandbox.state is SandboxState.HIBERNATED:
+                await self._hibernation.wake(org_id, sandbox_id)
+            elif self._live.get(org_id, sandbox_id) is None:
+                raise NotReady("the sandbox is not ready on this server yet")
