@@ -31,11 +31,14 @@ from opencomputer.server.node import running, until_stopped
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
 from opencomputer.server.settings import Overrides, Settings, load_settings
+from opencomputer.server.stores.artefacts.store import BlobArtefacts
 from opencomputer.server.stores.sql.api_keys import SqlApiKeyStore
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.machines import SqlMachineStore
 from opencomputer.server.stores.sql.organisations import SqlOrganisationStore
+from opencomputer.server.stores.sql.patches import SqlPatchStore
 from opencomputer.server.stores.sql.sandboxes import SqlSandboxStore
+from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
 from opencomputer.server.templates.layers import InstalledTemplates
 from opencomputer.server.templates.runtime import ensure_runtime
 
@@ -87,6 +90,9 @@ async def _plugins(
         api_keys=SqlApiKeyStore(database),
         sandboxes=SqlSandboxStore(database),
         machine_rows=SqlMachineStore(database),
+        snapshots=SqlSnapshotStore(database),
+        patches=SqlPatchStore(database),
+        artefacts=await asyncio.to_thread(BlobArtefacts, settings.data / "artefacts", clock),
         machines=Launcher(isolation.driver, clock),
         templates=InstalledTemplates(settings.templates),
         models=models,
