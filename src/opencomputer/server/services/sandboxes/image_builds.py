@@ -1,4 +1,4 @@
-"""Building an image: steps in hidden machines, files kept after each part, at last a machine ready to copy."""
+"""Building an image: steps in hidden machines, files kept after each part, at last a machine to copy."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ class ImageBuilder:
             return await saving.keep(memory=False)
 
     async def _keep(self, job: ImageJob, shape: SandboxShape, count: int, captured: Captured) -> Snapshot:
-        """Write the row. What it names was kept a moment ago, and is not collected before the row is there."""
+        """Write the row. What it names was kept a moment ago, and is not collected before that."""
         facts = job.image.definition.facts(count)
         snapshot = Snapshot(
             id=naming.new_snapshot_id(),
