@@ -48,7 +48,12 @@ def failure_of(error: BaseException) -> Failure | None:
 def _failure_of_call(error: BaseException) -> Failure | None:
     import httpx
 
-    from opencomputer.sdk.errors import ExecFailedError, OpenComputerError, UnexpectedAnswerError
+    from opencomputer.sdk.errors import (
+        CheckpointFailedError,
+        ExecFailedError,
+        OpenComputerError,
+        UnexpectedAnswerError,
+    )
 
     match error:
         case OpenComputerError():
@@ -57,7 +62,7 @@ def _failure_of_call(error: BaseException) -> Failure | None:
             return Failure(f"the server's address is not valid: {error}", LOCAL_FAILURE)
         case httpx.TransportError():
             return Failure(f"the server cannot be reached: {error or type(error).__name__}", LOCAL_FAILURE)
-        case ExecFailedError() | UnexpectedAnswerError():
+        case CheckpointFailedError() | ExecFailedError() | UnexpectedAnswerError():
             return Failure(str(error), LOCAL_FAILURE)
         case _:
             return None

@@ -12,13 +12,18 @@ import typer
 from opencomputer.cli import arguments
 from opencomputer.cli.commands import (
     agent,
+    checkpoint,
     completion,
     config,
     copy,
+    diff,
     doctor,
     exec,
+    fork,
     keys,
     orgs,
+    patch,
+    power,
     sandbox,
     serve,
     shell,
@@ -29,7 +34,25 @@ from opencomputer.cli.failures import failure_of
 from opencomputer.cli.output import Output
 from opencomputer.cli.session import Session
 
-_COMMANDS = (sandbox, exec, shell, copy, agent, keys, orgs, template, serve, doctor, config, completion)
+_COMMANDS = (
+    sandbox,
+    power,
+    exec,
+    shell,
+    copy,
+    fork,
+    diff,
+    checkpoint,
+    patch,
+    agent,
+    keys,
+    orgs,
+    template,
+    serve,
+    doctor,
+    config,
+    completion,
+)
 
 
 def main() -> NoReturn:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from opencomputer.cli import clock, text
+from opencomputer.cli.commands import power
 from opencomputer.cli.session import session_of
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def set_timeout(
 
 def add_to(app: typer.Typer) -> None:
     """Add the group, and the short forms beside it."""
-    group = typer.Typer(help="Sandboxes: create, list, get, kill, set-timeout.")
+    group = typer.Typer(help="Sandboxes: create, list, get, kill, set-timeout, hibernate, wake, reboot.")
     for place in (group, app):
         place.command("create")(create)
         place.command("ls", hidden=place is group)(list_sandboxes)
@@ -105,6 +106,7 @@ def add_to(app: typer.Typer) -> None:
         place.command("get")(get_sandbox)
         place.command("kill")(kill)
     group.command("set-timeout")(set_timeout)
+    power.add_to(group)
     app.add_typer(group, name="sandbox")
 
 
