@@ -233,6 +233,8 @@ class MemorySnapshots:
 
     async def add(self, snapshot: Snapshot, *, instead_of: Sequence[SnapshotId] = ()) -> None:
         await _a_moment()
+        if snapshot.id in self._rows:
+            raise Conflict
         others = [row for row in self._rows.values() if row.id not in instead_of]
         if _unique_name(snapshot) is not None and _unique_name(snapshot) in map(_unique_name, others):
             raise Conflict("another checkpoint of this sandbox has this name", field="name")

@@ -75,6 +75,18 @@ def sql_stores(database: Database) -> Stores:
     )
 
 
+def memory_stores() -> Stores:
+    tables = Tables()
+    return Stores(
+        MemoryOrganisations(tables),
+        MemoryApiKeys(tables),
+        MemorySandboxes(tables),
+        MemoryMachineRows(tables),
+        MemorySnapshots(tables),
+        MemoryPatches(tables),
+    )
+
+
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncGenerator[Database]:
     opened = Database.sqlite(tmp_path / "opencomputer.db")
@@ -90,12 +102,4 @@ def stores(request: pytest.FixtureRequest, anyio_backend: str) -> Stores:
     """The real stores, and those that tests of services use in their place."""
     if request.param == "sqlite":
         return sql_stores(request.getfixturevalue("database"))
-    tables = Tables()
-    return Stores(
-        MemoryOrganisations(tables),
-        MemoryApiKeys(tables),
-        MemorySandboxes(tables),
-        MemoryMachineRows(tables),
-        MemorySnapshots(tables),
-        MemoryPatches(tables),
-    )
+    return memory_stores()

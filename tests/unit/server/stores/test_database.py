@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import traceback
 from contextlib import closing
 from pathlib import Path
 
@@ -15,9 +16,11 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from opencomputer.server.domain.errors import Conflict
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.tables import metadata
+from opencomputer.wire.ids import SandboxId
 from tests.support import rows
 from tests.unit.server.stores.conftest import sql_stores
 
@@ -94,6 +97,19 @@ async def test_a_failed_transaction_writes_nothing(database: Database) -> None:
     with pytest.raises(RuntimeError):
         await fail()
     assert await sql_stores(database).organisations.count() == 0
+
+
+async def test_an_error_of_the_database_says_no_secret(database: Database) -> None:
+    """Errors end up in logs, with the statement that failed."""
+    stores = sql_stores(database)
+    row = rows.checkpoint(
+        await stores.new_org(), SandboxId("sb-00000001"), memory=rows.memory(guest_token="s3cret")
+    )
+    await stores.snapshots.add(row)
+    with pytest.raises(Conflict) as refused:
+        await stores.snapshots.add(row)
+    assert "INSERT INTO snapshots" in str(refused.value.__cause__)
+    assert "s3cret" not in "".join(traceback.format_exception(refused.value))
 
 
 async def test_a_cancelled_transaction_writes_nothing_and_frees_its_connection(database: Database) -> None:
