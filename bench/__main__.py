@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from bench import density, exec, files, tti
+from bench import density, exec, files, image, state, tti
 from bench.calibration import calibrate
 from bench.node import Place
 from bench.report import Result, save, show
 
+_STATE = ("fork", "checkpoint", "hibernate")
 _RESULTS = Path(__file__).with_name("results")
 
 
@@ -32,12 +34,17 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", choices=("tti", "exec", "files", "density", "all"))
+    parser.add_argument("what", choices=("tti", "exec", "files", "density", *_STATE, "image", "all"))
     parser.add_argument("--url", help="measure this node instead of one of our own (not for density)")
     parser.add_argument("--key", help="an API key of that node")
     parser.add_argument("--count", type=int, help="how many sandboxes, or round trips")
     parser.add_argument("--mode", choices=tti.MODES, help="tti: only this mode")
     parser.add_argument("--mebibytes", type=int, default=1024, help="files: the size of the file")
+    parser.add_argument(
+        "--growth",
+        action="store_true",
+        help="fork, checkpoint, hibernate: also by memory touched, bytes written and number of files",
+    )
     parser.add_argument("--results", type=Path, default=_RESULTS, help="where the JSON goes")
     options = parser.parse_args()
     if bool(options.url) != bool(options.key):
@@ -53,6 +60,11 @@ def _benches(options: argparse.Namespace) -> Mapping[str, Callable[[], Result]]:
         "exec": lambda: exec.measure(exec.ExecOptions(options.count or 300, place)),
         "files": lambda: files.measure(files.FilesOptions(options.mebibytes, place=place)),
         "density": lambda: density.measure(density.DensityOptions(options.count or 30)),
+        **{
+            name: partial(state.measure, name, state.StateOptions(options.count or 20, options.growth, place))
+            for name in _STATE
+        },
+        "image": lambda: image.measure(image.ImageOptions(options.count or 20, place)),
     }
 
 
