@@ -9,9 +9,6 @@ from pydantic import Field, StrictInt
 from opencomputer.wire.model import WireModel
 from opencomputer.wire.sandboxes import MAX_SECONDS, EnvironmentMap
 
-MAX_FORKS = 16
-"""How many forks one call makes at most."""
-
 
 class ForkCheckpoint(WireModel):
     """`secret_store` is kept to refuse it clearly: this server does not offer those."""
@@ -24,4 +21,4 @@ class ForkCheckpoint(WireModel):
 
 
 class ForkSandbox(ForkCheckpoint):
-    count: Annotated[StrictInt, Field(ge=1, le=MAX_FORKS)] | None = None
+    count: Annotated[StrictInt, Field(ge=1)] | None = None

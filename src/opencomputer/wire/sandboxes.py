@@ -77,7 +77,7 @@ class HibernatedView(WireModel):
     sandbox_id: str
     status: str
     hibernation_key: str | None = None
-    size_bytes: int
+    size_bytes: int | None = None
 
 
 class Wake(WireModel):

@@ -14,9 +14,15 @@ from opencomputer.server.http.errors import install_error_handlers
 from opencomputer.server.http.sandbox_api import (
     agents,
     api_keys,
+    checkpoints,
+    diffs,
     exec,
     exec_socket,
     files,
+    forks,
+    hibernation,
+    patches,
+    power,
     sandboxes,
     templates,
     terminal_socket,
@@ -36,8 +42,19 @@ _DATA_PLANE = (
     agents.router,
     files.router,
 )
-# Fixed segments are matched before parameters: routers with fixed ones stand first.
-_CONTROL = (api_keys.router, templates.router, unsupported.router, sandboxes.control)
+# Fixed segments are matched before parameters: these stand before all that have a sandbox's id there.
+_FIXED = (forks.by_checkpoint, checkpoints.by_checkpoint, patches.router)
+_CONTROL = (
+    api_keys.router,
+    templates.router,
+    checkpoints.router,
+    forks.router,
+    hibernation.router,
+    power.router,
+    diffs.router,
+    unsupported.router,
+    sandboxes.control,
+)
 
 
 def create_app(services: Services, lifespan: Lifespan | None = None) -> FastAPI:
@@ -67,7 +84,7 @@ def create_app(services: Services, lifespan: Lifespan | None = None) -> FastAPI:
     app.state.metrics = health.make_registry(services)
     install_error_handlers(app)
     app.include_router(health.router)
-    app.include_router(_joined(*_DATA_PLANE, *_CONTROL), prefix="/api")
+    app.include_router(_joined(*_FIXED, *_DATA_PLANE, *_CONTROL), prefix="/api")
     # Clients that talk to `connectURL` leave the prefix out.
     app.include_router(_joined(*_DATA_PLANE), include_in_schema=False)
     app.add_middleware(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -13,23 +14,29 @@ from opencomputer.server.domain.errors import InvalidInput
 Model = TypeVar("Model", bound=BaseModel)
 
 MAX_BODY_BYTES = 16 << 20
+MAX_IMAGE_BODY_BYTES = 48 << 20
+"""Of requests with an image in them: as much as its files may have, in base64, and something around it."""
+_LARGE_BYTES = 1 << 20
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, most: int = MAX_BODY_BYTES) -> bytes:
     """The whole body, as far as one may be."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise InvalidInput(f"the body must be at most {MAX_BODY_BYTES} bytes")
+        if len(body) > most:
+            raise InvalidInput(f"the body must be at most {most} bytes")
     return bytes(body)
 
 
-def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
+def json_body(model: type[Model], most: int = MAX_BODY_BYTES) -> Callable[[Request], Awaitable[Model]]:
     """A dependency that gives the body as `model`. Raises InvalidInput naming what is wrong and where."""
 
     async def parse(request: Request) -> Model:
-        return parse_model(model, await read_body(request))
+        body = await read_body(request, most)
+        if len(body) > _LARGE_BYTES:
+            return await asyncio.to_thread(parse_model, model, body)
+        return parse_model(model, body)
 
     return parse
 

@@ -83,7 +83,7 @@ def forked(request: Request, services: Services, row: Sandbox, *, memory_restore
     return ForkedView(**view.model_dump(by_alias=False), memory_restored=memory_restored)
 
 
-def hibernated(row: Sandbox, size_bytes: int) -> HibernatedView:
+def hibernated(row: Sandbox, size_bytes: int | None) -> HibernatedView:
     return HibernatedView(
         sandbox_id=row.id, status=shown(row.state), hibernation_key=row.hibernation, size_bytes=size_bytes
     )

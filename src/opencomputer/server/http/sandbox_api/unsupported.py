@@ -11,16 +11,6 @@ router = APIRouter()
 
 _SANDBOX = "/sandboxes/{sandbox_id}"
 _PARTS: dict[str, tuple[str, ...]] = {
-    "checkpoints": (
-        "/sandboxes/from-checkpoint/{checkpoint_id}",
-        "/sandboxes/checkpoints/{checkpoint_id}/{rest:path}",
-        f"{_SANDBOX}/checkpoints",
-        f"{_SANDBOX}/checkpoints/{{rest:path}}",
-        f"{_SANDBOX}/fork",
-        f"{_SANDBOX}/diff",
-    ),
-    "hibernation": (f"{_SANDBOX}/hibernate", f"{_SANDBOX}/wake"),
-    "reboot": (f"{_SANDBOX}/reboot", f"{_SANDBOX}/power-cycle"),
     "scaling": (
         f"{_SANDBOX}/scale",
         f"{_SANDBOX}/autoscale",
