@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from opencomputer.server.contracts.images import BuildState, ImageRow, NamedSnapshot, PrefixRow
+from opencomputer.server.contracts.images import PrefixRow
+from opencomputer.server.domain.builds import BuildState, ImageRow, NamedSnapshot
 from opencomputer.server.domain.errors import Conflict
 from opencomputer.wire.ids import OrgId, SnapshotId
 

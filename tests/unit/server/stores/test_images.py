@@ -7,16 +7,9 @@ from typing import Any
 
 import pytest
 
-from opencomputer.server.contracts.images import (
-    BuildState,
-    ImageRow,
-    ImageStore,
-    NamedSnapshot,
-    NamedSnapshotStore,
-    PrefixRow,
-    PrefixStore,
-)
+from opencomputer.server.contracts.images import ImageStore, NamedSnapshotStore, PrefixRow, PrefixStore
 from opencomputer.server.domain import naming
+from opencomputer.server.domain.builds import BuildState, ImageRow, NamedSnapshot
 from opencomputer.server.domain.errors import Conflict
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.images import SqlImageStore, SqlNamedSnapshotStore, SqlPrefixStore

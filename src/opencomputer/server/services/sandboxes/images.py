@@ -13,15 +13,10 @@ import structlog
 
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.images import (
-    BuildState,
-    ImageRow,
-    ImageStore,
-    NamedSnapshotStore,
-    PrefixStore,
-)
+from opencomputer.server.contracts.images import ImageStore, NamedSnapshotStore, PrefixStore
 from opencomputer.server.contracts.stores import SnapshotStore
 from opencomputer.server.contracts.templates import TemplateCatalogue
+from opencomputer.server.domain.builds import BuildState, ImageRow
 from opencomputer.server.domain.errors import (
     ArtefactDamaged,
     ArtefactMissing,

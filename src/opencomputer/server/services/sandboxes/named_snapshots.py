@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 import structlog
 
 from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.images import BuildState, NamedSnapshot, NamedSnapshotStore
+from opencomputer.server.contracts.images import NamedSnapshotStore
 from opencomputer.server.domain import naming
+from opencomputer.server.domain.builds import BuildState, NamedSnapshot
 from opencomputer.server.domain.errors import (
     Forbidden,
     InvalidInput,

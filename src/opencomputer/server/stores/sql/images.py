@@ -11,7 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from opencomputer.server.contracts.images import BuildState, ImageRow, NamedSnapshot, PrefixRow
+from opencomputer.server.contracts.images import PrefixRow
+from opencomputer.server.domain.builds import BuildState, ImageRow, NamedSnapshot
 from opencomputer.server.domain.errors import Conflict
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.image_tables import image_prefixes, images, named_snapshots
