@@ -133,6 +133,9 @@ def _checkpoint_of(sandbox_id: SandboxId) -> sa.ColumnElement[bool]:
 
 
 async def _delete(connection: AsyncConnection, snapshot_ids: Sequence[SnapshotId]) -> int:
+    # Whoever adds a patch locks its checkpoint: from here on nobody can, where several may write at a time.
+    chosen = sa.select(snapshots.c.id).where(snapshots.c.id.in_(snapshot_ids)).order_by(snapshots.c.id)
+    await connection.execute(chosen.with_for_update())
     await connection.execute(patches.delete().where(patches.c.checkpoint_id.in_(snapshot_ids)))
     return (await connection.execute(snapshots.delete().where(snapshots.c.id.in_(snapshot_ids)))).rowcount
 
