@@ -6,12 +6,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Usage
+from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage
 from opencomputer.server.machines.link import Link
 from opencomputer.server.machines.machine import LinkedMachine
 
@@ -22,6 +22,10 @@ _PROGRAM = (
 )
 
 
+async def _nothing() -> None:
+    return
+
+
 class HostGuest:
     """Implements `Running`. Freezing stops the guest process; its sessions' processes run on."""
 
@@ -29,6 +33,7 @@ class HostGuest:
         self._process = process
         self._port = port
         self.frozen = False
+        self.while_still: Callable[[], Awaitable[None]] = _nothing
         self.freezes = 0
         self.thaws = 0
 
@@ -55,8 +60,12 @@ class HostGuest:
         if self._process.returncode is None:
             self._process.send_signal(signal.SIGCONT)
 
-    async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
-        raise NotImplementedError
+    async def save(
+        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = nullcontext
+    ) -> None:
+        """Only as still as a saving: what the test does in `while_still` takes the time."""
+        async with still():
+            await self.while_still()
 
     async def go_on(self) -> None:
         return

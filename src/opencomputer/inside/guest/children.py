@@ -26,6 +26,8 @@ class Children:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._owners: dict[int, _Owner] = {}
+        self.tell_stops = True
+        """Off while all processes are stopped for a reason that is none of their owners' business."""
 
     def register(
         self, pid: int, ended: Callable[[int], None], stopped: Callable[[int], None] | None = None
@@ -53,7 +55,7 @@ class Children:
     def _tell(self, pid: int, status: int) -> None:
         if os.WIFSTOPPED(status):
             _, stopped = self._owners.get(pid, (None, None))
-            if stopped is not None:
+            if stopped is not None and self.tell_stops:
                 stopped(os.WSTOPSIG(status))
             return
         ended, _ = self._owners.pop(pid, (None, None))

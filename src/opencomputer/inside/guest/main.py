@@ -11,6 +11,7 @@ from . import elevation_messages, protocol
 from .cgroups import CgroupTrees
 from .children import Children
 from .elevation import ElevationServer
+from .holding import Holder
 from .identity import Identity
 from .impersonation import Impersonator
 from .loop import READ, Loop, log
@@ -47,7 +48,8 @@ class Guest:
         self.sessions = Sessions(around, users)
         self.elevations = ElevationServer(around, users)
         self.server = Server(self.loop, token, self.sessions.keep_attachments)
-        identity = Identity(self.server, self.sessions, whole_machine=is_init)
+        holder = Holder(trees, children)
+        identity = Identity(self.server, self.sessions, holder, whole_machine=is_init)
         files = FileRequests(Workers(self.loop), users, can_give=is_init)
         self.trees = trees
         self._memory = MemoryGuard(trees) if is_init else None
@@ -55,6 +57,8 @@ class Guest:
             "ping": _ping,
             "idle": self._idle,
             "identify": identity.identify,
+            "hold": holder.hold,
+            "release": holder.release,
             "spawn": self._spawn,
             "get": self.sessions.get,
             "list": self.sessions.list_all,

@@ -32,6 +32,7 @@ class Sessions:
         self._image_environment = WatchedFile(IMAGE_FILE)
         self._sessions: dict[str, Session] = {}
         self.identity_environment: dict[str, str] = {}
+        self.identity_workdir: str | None = None
 
     def spawn(self, request: Request) -> None:
         wanted = SessionRequest(request.fields)
@@ -113,6 +114,11 @@ class Sessions:
                     session.detach(attachment)
                     attachment.release("unknown")
 
+    def _usual_folder(self, home: str) -> str:
+        """Where processes start that nobody told where. One that was removed must not stop them all."""
+        workdir = os.path.join(home, self.identity_workdir or "")
+        return workdir if os.path.isdir(workdir) else home
+
     def _find(self, request: Request) -> Session:
         id = protocol.text(request.fields, "id")
         session = self._sessions.get(id)
@@ -133,5 +139,5 @@ class Sessions:
             {MARK: wanted.id},
         )
         home = user.home if os.path.isdir(user.home) else "/"
-        cwd = home if wanted.cwd is None else os.path.join(home, wanted.cwd)
+        cwd = self._usual_folder(home) if wanted.cwd is None else os.path.join(home, wanted.cwd)
         return Program(wanted.argv, environment, cwd, user)

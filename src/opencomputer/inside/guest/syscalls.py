@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .users import User
 
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
+_MS_BIND = 4096
 _PR_SET_CHILD_SUBREAPER = 36
 _MOST_VARIABLES = 10_000
 _NUMBERS = {
@@ -33,6 +34,11 @@ def mount(kind: str, target: str, options: str) -> None:
     """Mount a file system that has no device."""
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     _check(_libc.mount(kind.encode(), target.encode(), kind.encode(), flags, options.encode()))
+
+
+def bind(source: str, target: str) -> None:
+    """Show `source` at `target`."""
+    _check(_libc.mount(source.encode(), target.encode(), None, _MS_BIND, None))
 
 
 def adopt_orphans() -> None:

@@ -22,13 +22,14 @@ _ROUNDS = 20
 
 
 class ProcessEntry:
-    __slots__ = ("group", "parent", "pid", "session")
+    __slots__ = ("group", "parent", "pid", "session", "stopped")
 
-    def __init__(self, pid: int, parent: int, group: int, session: int) -> None:
+    def __init__(self, pid: int, parent: int, group: int, session: int, *, stopped: bool = False) -> None:
         self.pid = pid
         self.parent = parent
         self.group = group
         self.session = session
+        self.stopped = stopped
 
 
 def parse_stat(text: str) -> ProcessEntry | None:
@@ -37,7 +38,8 @@ def parse_stat(text: str) -> ProcessEntry | None:
     fields = rest.rpartition(")")[2].split()
     if len(fields) < 4 or fields[0] in "ZXx":
         return None
-    return ProcessEntry(int(pid), int(fields[1]), int(fields[2]), int(fields[3]))
+    stopped = fields[0] in "Tt"
+    return ProcessEntry(int(pid), int(fields[1]), int(fields[2]), int(fields[3]), stopped=stopped)
 
 
 def living_processes() -> list[ProcessEntry]:
@@ -174,6 +176,14 @@ class Trees:
         if self._whole_machine:
             return sum(name.isdecimal() and int(name) != os.getpid() for name in os.listdir("/proc"))
         return len(self._below_us())
+
+    def user_processes(self) -> list[ProcessEntry]:
+        """Those that `count_processes` counts, without the dead."""
+        ours = os.getpid()
+        if self._whole_machine:
+            return [entry for entry in living_processes() if entry.pid != ours]
+        below = self._below_us()
+        return [entry for entry in living_processes() if entry.pid in below]
 
     def _below_us(self) -> set[int]:
         ours = os.getpid()

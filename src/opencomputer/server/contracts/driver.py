@@ -6,7 +6,8 @@ receives paths, never stores. Optional powers are typed attributes (`Capabilitie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NewType, Protocol
@@ -86,6 +87,10 @@ class DriverRecord:
     state: Mapping[str, Json]
 
 
+Still = Callable[[], AbstractAsyncContextManager[None]]
+"""Makes what has to be entered before a machine is paused and left when it goes on."""
+
+
 class Running(Protocol):
     """One running machine. Valid until stopped or lost."""
 
@@ -105,12 +110,17 @@ class Running(Protocol):
         """Undo `freeze`. Idempotent, well under a millisecond."""
         ...
 
-    async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
+    async def save(
+        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = nullcontext
+    ) -> None:
         """Write down what the machine is at one instant, and go on running.
 
         `folder` must not exist and appears only when it is complete, with the folder `LAYER`: a copy of the
         writable layer, usable as an immutable layer above the machine's own; and with `memory`, the folder
         `MEMORY`: the memory and all else that the driver needs to go on from it.
+
+        `still` is entered late and left early: around what must be short, while the machine is written down.
+        It is not entered when the machine cannot be saved for a reason that is known before.
 
         With `go_on` False a machine that was saved stays paused, for nothing but `stop`; one that could not
         be saved goes on. Raises SnapshotRefused with the runtime's own reason when the machine cannot be

@@ -57,7 +57,7 @@ class Launcher:
         running = await self._driver.adopt(record)
         if running is None:
             return None
-        return await self._compose(running, guest_token, _ADOPT_SECONDS)
+        return await self._compose(running, guest_token, _ADOPT_SECONDS, adopted=True)
 
     async def survey(self) -> Sequence[MachineId]:
         return await self._driver.survey()
@@ -65,10 +65,15 @@ class Launcher:
     async def discard(self, machine_id: MachineId) -> None:
         await self._driver.discard(machine_id)
 
-    async def _compose(self, running: Running, token: str, seconds: float) -> LinkedMachine:
+    async def _compose(
+        self, running: Running, token: str, seconds: float, *, adopted: bool = False
+    ) -> LinkedMachine:
         machine = LinkedMachine(running, Link(running.guest_address, token), self._clock)
         try:
             await machine.connect(seconds)
+            if adopted:
+                # An earlier server may have been killed while it saved the machine.
+                await machine.release()
         except BaseException:
             await asyncio.shield(machine.detach())
             raise

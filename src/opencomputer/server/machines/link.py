@@ -15,7 +15,7 @@ from opencomputer.server.machines.wire import Sink, Wire, WireLost
 
 REQUEST_SECONDS = 30.0
 _GREETING_SECONDS = 10.0
-_PARTING_SECONDS = 5.0
+_PARTING_SECONDS = 8.0
 _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 1.0
 _FIRST_ATTEMPT_SECONDS = 0.25
@@ -65,21 +65,29 @@ class Link:
             raise GuestFault("the machine's guest did not answer in time") from error
 
     @asynccontextmanager
-    async def apart(self) -> AsyncGenerator[None]:
+    async def apart(self, farewell: str, *, seconds: float = _PARTING_SECONDS) -> AsyncGenerator[None]:
         """Be without a connection meanwhile: what wants one waits, and what was attached goes on after.
 
-        Raises GuestFault when the guest does not let go of its end.
+        `farewell` is the last operation that the guest does before. Raises GuestFault when it does not do it,
+        or does not let go of its end.
         """
-        self._may_connect.clear()
         try:
-            if self._wire is not None:
-                async with asyncio.timeout(_PARTING_SECONDS):
-                    await self._wire.part()
+            await self._part(farewell, seconds)
             yield
-        except TimeoutError as error:
-            raise GuestFault("the machine's guest did not close its connection") from error
         finally:
             self._may_connect.set()
+
+    async def _part(self, farewell: str, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                wire = await self._connected()
+                self._may_connect.clear()
+                await self._answer(wire, farewell, {})
+                await wire.part()
+        except WireLost as error:
+            raise self._failure or GuestFault(f"the connection to the guest was lost: {error}") from error
+        except TimeoutError as error:
+            raise GuestFault("the machine's guest did not close its connection") from error
 
     async def call(
         self, operation: str, fields: JsonObject, *, seconds: float = REQUEST_SECONDS
@@ -156,6 +164,7 @@ class Link:
         if self._failure is not None:
             return
         self._failure = error
+        self._may_connect.set()
         resumables, self._resumables = self._resumables, {}
         for resumable in resumables.values():
             resumable.fail(error)
@@ -176,6 +185,7 @@ class Link:
     # Connecting
 
     async def _connected(self) -> Wire:
+        await self._may_connect.wait()
         if self._failure is not None:
             raise self._failure
         if self._wire is not None and self._wire.is_open:

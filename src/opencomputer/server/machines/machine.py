@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from opencomputer.inside.guest import protocol
@@ -11,13 +13,15 @@ from opencomputer.inside.guest.protocol import ProtocolError
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Running, Usage
 from opencomputer.server.contracts.machine import Files, Identity, Processes
-from opencomputer.server.domain.errors import GuestFault, MachineLost, NotReady
+from opencomputer.server.domain.errors import GuestFault, InvalidInput, MachineLost, NotReady
 from opencomputer.server.machines.dozing import Dozing
 from opencomputer.server.machines.files import LinkFiles
 from opencomputer.server.machines.link import Link
 from opencomputer.server.machines.processes import LinkProcesses
 
 _IDLE_ANSWER_SECONDS = 10.0
+_UNSURE_SECONDS = 3.0
+"""How long something may take of which not much depends on its being done."""
 
 
 class LinkedMachine:
@@ -75,6 +79,10 @@ class LinkedMachine:
                     "token": identity.token,
                     "entropy": identity.entropy.hex(),
                     "environment": dict(identity.environment),
+                    "workdir": identity.workdir,
+                    "boot_id": identity.boot_id,
+                    "generation": identity.generation,
+                    "copied": identity.copied,
                     "now": self._clock.now().timestamp(),
                 },
             )
@@ -84,18 +92,46 @@ class LinkedMachine:
         await self._dozing.rest()
 
     async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
-        # A restored machine finds a connection that no longer exists, and the runtime makes its guest spin.
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._dozing.awake())
-            await stack.enter_async_context(self._link.apart())
-            await self._running.save(folder, memory=memory, go_on=go_on)
+        async with AsyncExitStack() as paused:
+            await paused.enter_async_context(self._dozing.awake())
+            still = partial(self._still, paused, memory=memory, go_on=go_on)
+            await self._running.save(folder, memory=memory, go_on=go_on, still=still)
             if not go_on:
-                self._paused = stack.pop_all()
+                self._paused = paused.pop_all()
+
+    @asynccontextmanager
+    async def _still(self, paused: AsyncExitStack, *, memory: bool, go_on: bool) -> AsyncGenerator[None]:
+        """Hold the user's processes, and be without a connection: a restored machine would find one that no
+        longer exists, and the runtime makes its guest spin.
+
+        Files alone are worth saving of a machine whose guest does not answer, too.
+        """
+        async with AsyncExitStack() as held:
+            if memory:
+                held.push_async_callback(self.release)
+                await held.enter_async_context(self._link.apart("hold"))
+            else:
+                held.push_async_callback(self._release_if_it_answers)
+                with suppress(GuestFault):
+                    await held.enter_async_context(self._link.apart("hold", seconds=_UNSURE_SECONDS))
+            yield
+            if not go_on:
+                await paused.enter_async_context(held.pop_all())
 
     async def go_on(self) -> None:
         await self._running.go_on()
         paused, self._paused = self._paused, AsyncExitStack()
         await paused.aclose()
+
+    async def release(self) -> None:
+        """Let processes go on that are held for a saving, by us or by an earlier server."""
+        async with self._dozing.awake():
+            with suppress(InvalidInput):  # a guest that was started by an older server holds nothing
+                await self._link.call("release", {})
+
+    async def _release_if_it_answers(self) -> None:
+        with suppress(GuestFault, InvalidInput):
+            await self._link.call("release", {}, seconds=_UNSURE_SECONDS)
 
     async def set_limits(self, limits: Limits) -> None:
         await self._running.set_limits(limits)

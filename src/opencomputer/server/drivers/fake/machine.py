@@ -7,9 +7,10 @@ import contextlib
 import os
 import shutil
 import signal
+from contextlib import nullcontext
 from pathlib import Path
 
-from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Usage
+from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage
 from opencomputer.server.domain.errors import Conflict, MachineLost
 from opencomputer.server.drivers.fake.faults import FakeFaults
 from opencomputer.server.drivers.fake.guest_process import GuestProcess
@@ -56,12 +57,15 @@ class FakeMachine:
         await self._faults.before("thaw")
         self._signal_all(signal.SIGCONT)
 
-    async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
+    async def save(
+        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = nullcontext
+    ) -> None:
         """The layer is the home folder; the memory a stand-in: a machine started from it is a fresh one with
         the files and the token of the saved one."""
         await self._faults.before("save")
         self._check_alive()
-        await finish(asyncio.to_thread(write_saved, self._folder, folder, memory=memory))
+        async with still():
+            await finish(asyncio.to_thread(write_saved, self._folder, folder, memory=memory))
         if not go_on:
             (self._folder / PAUSED_FILE).touch()
             self._signal_all(signal.SIGSTOP)

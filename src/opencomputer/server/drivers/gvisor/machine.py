@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 
-from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Usage
+from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage
 from opencomputer.server.domain.errors import Conflict, MachineLost, NotSupported, SnapshotRefused
 from opencomputer.server.drivers.gvisor.console import Console
 from opencomputer.server.drivers.gvisor.node import Node, group_limits
@@ -56,14 +57,16 @@ class GvisorMachine:
         async with self._turn:
             self._thaw()
 
-    async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
+    async def save(
+        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = nullcontext
+    ) -> None:
         async with self._turn:
             self._check_alive()
             was_frozen = self._frozen
             self._thaw()  # a frozen kernel cannot write itself down
             saved = False
             try:
-                await save_machine(self._node, self._id, Saving(folder, memory=memory, go_on=go_on))
+                await save_machine(self._node, self._id, Saving(folder, memory, go_on, still))
                 saved = True
             except (SnapshotRefused, OSError):
                 self._check_alive()  # a machine that ended meanwhile explains everything else

@@ -11,10 +11,11 @@ import asyncio
 import shutil
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from opencomputer.server.contracts.driver import LAYER, MEMORY, MachineId
+from opencomputer.server.contracts.driver import LAYER, MEMORY, MachineId, Still
 from opencomputer.server.domain.errors import MachineLost, SnapshotRefused, StartFailed
 from opencomputer.server.drivers.gvisor.bundle import Birth
 from opencomputer.server.drivers.gvisor.disk import CopyFailed
@@ -37,6 +38,7 @@ class Saving:
     target: Path
     memory: bool = True
     go_on: bool = True
+    still: Still = nullcontext
 
 
 async def save_machine(node: Node, machine_id: MachineId, saving: Saving) -> None:
@@ -48,7 +50,8 @@ async def save_machine(node: Node, machine_id: MachineId, saving: Saving) -> Non
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     saved = False
     try:
-        await _save_patiently(node, machine_id, draft, saving)
+        async with saving.still():
+            await _save_patiently(node, machine_id, draft, saving)
         if saving.memory:
             await asyncio.to_thread(shutil.copy, node.folder(machine_id).birth, draft / MEMORY / _BIRTH)
         await asyncio.to_thread(_publish, draft, target)
