@@ -34,6 +34,7 @@ from opencomputer.server.settings import Overrides, Settings, load_settings
 from opencomputer.server.stores.artefacts.store import BlobArtefacts
 from opencomputer.server.stores.sql.api_keys import SqlApiKeyStore
 from opencomputer.server.stores.sql.database import Database
+from opencomputer.server.stores.sql.images import SqlImageStore, SqlNamedSnapshotStore, SqlPrefixStore
 from opencomputer.server.stores.sql.machines import SqlMachineStore
 from opencomputer.server.stores.sql.organisations import SqlOrganisationStore
 from opencomputer.server.stores.sql.patches import SqlPatchStore
@@ -92,6 +93,9 @@ async def _plugins(
         machine_rows=SqlMachineStore(database),
         snapshots=SqlSnapshotStore(database),
         patches=SqlPatchStore(database),
+        images=SqlImageStore(database),
+        image_prefixes=SqlPrefixStore(database),
+        named_snapshots=SqlNamedSnapshotStore(database),
         artefacts=await asyncio.to_thread(BlobArtefacts, settings.data / "artefacts", clock),
         machines=Launcher(isolation.driver, clock),
         templates=InstalledTemplates(settings.templates),

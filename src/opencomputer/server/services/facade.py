@@ -14,8 +14,10 @@ from opencomputer.server.services.sandboxes.diffs import Diffs
 from opencomputer.server.services.sandboxes.forks import Forks
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.hibernation import Hibernation
+from opencomputer.server.services.sandboxes.images import Images
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import LiveSandboxes
+from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
 from opencomputer.server.services.sandboxes.patches import Patches
 from opencomputer.server.services.sandboxes.pool import Pool
 from opencomputer.server.services.sandboxes.power import Power
@@ -51,6 +53,8 @@ class Services:
     power: Power
     patches: Patches
     diffs: Diffs
+    images: Images
+    snapshots: NamedSnapshots
     templates: TemplateCatalogue
     gateway: ModelGateway
     clock: Clock

@@ -8,14 +8,15 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from opencomputer.server.domain.errors import Gone, InvalidInput, NotSupported
-from opencomputer.server.domain.limits import check_environment, check_metadata, resolve_shape
+from opencomputer.server.domain.errors import Gone, InvalidInput
 from opencomputer.server.domain.sandbox import TERMINAL, SandboxState, stored_as
 from opencomputer.server.http import render
 from opencomputer.server.http.auth import DataPlane, Key, ServicesOf
-from opencomputer.server.http.body import json_body
-from opencomputer.server.services.facade import Services
-from opencomputer.server.services.sandboxes.lifecycle import MAX_PAGE, NewSandbox
+from opencomputer.server.http.body import MAX_IMAGE_BODY_BYTES, json_body
+from opencomputer.server.http.sandbox_api.creation import carry_out, prepare
+from opencomputer.server.http.sse import BuildStream, wants_stream
+from opencomputer.server.services.sandboxes.build_log import Listener, nobody
+from opencomputer.server.services.sandboxes.lifecycle import MAX_PAGE
 from opencomputer.wire.ids import SandboxId
 from opencomputer.wire.sandboxes import CreateSandbox, SandboxView, SetTimeout, TokenView
 
@@ -39,56 +40,31 @@ def idempotency_key(request: Request) -> str | None:
     return key
 
 
-@control.post("", status_code=201, response_model_exclude_none=True)
+@control.post("", status_code=201, response_model=SandboxView, response_model_exclude_none=True)
 async def create(
     request: Request,
     caller: Key,
     services: ServicesOf,
-    body: Annotated[CreateSandbox, Depends(json_body(CreateSandbox))],
+    body: Annotated[CreateSandbox, Depends(json_body(CreateSandbox, MAX_IMAGE_BODY_BYTES))],
     key: Annotated[str | None, Depends(idempotency_key)],
-) -> SandboxView:
+) -> SandboxView | Response:
     fingerprint = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
-    created = await services.lifecycle.create(caller.org_id, _new_sandbox(body, services, key, fingerprint))
-    row = created.sandbox
-    if await request.is_disconnected() and key is None:
-        # Nobody has learnt its id, so nobody could ever use or kill it.
-        await services.lifecycle.kill(caller.org_id, row.id)
-    return render.sandbox(request, services, row)
+    creation = await prepare(services, caller.org_id, body, key, fingerprint)
 
+    async def make(log: Listener) -> SandboxView:
+        return render.sandbox(request, services, await carry_out(services, caller.org_id, creation, log))
 
-def _new_sandbox(body: CreateSandbox, services: Services, key: str | None, fingerprint: str) -> NewSandbox:
-    _refuse_later_parts(body)
-    shape = resolve_shape(
-        body.memory_mb, body.cpu_count, body.disk_mb, disk_cap_mb=services.presentation.disk_cap_mb
-    )
-    check_environment(body.envs or {})
-    check_metadata(body.metadata or {})
-    return NewSandbox(
-        template=body.template_id,
-        shape=shape,
-        timeout_seconds=body.timeout,
-        environment=body.envs or {},
-        metadata=body.metadata or {},
-        alias=body.alias,
-        network_enabled=body.network_enabled,
-        idempotency_key=key,
-        request_hash=fingerprint,
-    )
+    async def undo(made: SandboxView) -> None:
+        if key is None:
+            # Nobody has learnt its id, so nobody could ever use or kill it.
+            await services.lifecycle.kill(caller.org_id, SandboxId(made.sandbox_id))
 
-
-def _refuse_later_parts(body: CreateSandbox) -> None:
-    if body.image and body.snapshot:
-        raise InvalidInput("image and snapshot exclude each other", field="image")
-    parts = {
-        "image": body.image,
-        "snapshot": body.snapshot,
-        "secretStore": body.secret_store,
-        "previewAuth": body.preview_auth,
-        "webhooks": body.webhooks,
-    }
-    for name, value in parts.items():
-        if value:
-            raise NotSupported(f"{name} is not supported by this server yet", field=name)
+    if creation.resolve is not None and wants_stream(request):
+        return BuildStream(make, undo)
+    made = await make(nobody)
+    if await request.is_disconnected():
+        await undo(made)
+    return made
 
 
 @control.get("", response_model_exclude_none=True)

@@ -55,7 +55,7 @@ class HiddenMachines:
             token=token,
         )
         async with self._admission.place():
-            machine = await self._provisioning.start(spec, _NOBODYS, guest_token=token)
+            machine = await self._provisioning.start(spec, _NOBODYS, guest_token=token, layers=layers)
         try:
             await machine.identify(
                 Identity(

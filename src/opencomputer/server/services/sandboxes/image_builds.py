@@ -27,6 +27,7 @@ from opencomputer.server.domain.image import (
     AptInstall,
     Env,
     ImageDefinition,
+    ImageFacts,
     PipInstall,
     Run,
     Step,
@@ -81,6 +82,12 @@ class ImageRequest:
     @property
     def key(self) -> str:
         return self.definition.key(self.template.hash)
+
+    def facts(self, count: int | None = None) -> ImageFacts:
+        """What template and steps say about processes after the first `count` steps, or all."""
+        steps = self.definition.facts(count)
+        environment = {**self.template.environment, **steps.environment}
+        return ImageFacts(environment, steps.workdir or self.template.workdir)
 
 
 @dataclass(frozen=True)
@@ -189,7 +196,7 @@ class ImageBuilder:
         begun = self._clock.monotonic()
         try:
             await run_step(
-                machine, step, definition.facts(number), lambda line: job.log.add(number, step.type, line)
+                machine, step, job.image.facts(number), lambda line: job.log.add(number, step.type, line)
             )
         except StepFailed as failed:
             tail = f": {failed.tail}" if failed.tail else ""
@@ -233,7 +240,7 @@ class ImageBuilder:
 
     async def _keep(self, job: ImageJob, shape: SandboxShape, count: int, captured: Captured) -> Snapshot:
         """Write the row. What it names was kept a moment ago, and is not collected before that."""
-        facts = job.image.definition.facts(count)
+        facts = job.image.facts(count)
         snapshot = Snapshot(
             id=naming.new_snapshot_id(),
             org_id=job.org_id,

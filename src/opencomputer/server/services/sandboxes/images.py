@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
 import structlog
@@ -126,17 +126,17 @@ class Images:
     async def row(self, org_id: OrgId, image: ImageRequest) -> ImageRow | None:
         return await self._stores.images.get(org_id, image.key)
 
-    async def recover(self) -> None:
-        """Forget what an earlier process did not finish. Comes before requests are taken."""
+    async def recover(self, before: datetime) -> None:
+        """Forget what an earlier process, one that ended `before`, did not finish."""
         for row in await self._stores.images.all():
-            if row.state is not BuildState.READY:
+            if row.state is not BuildState.READY and row.created_at < before:
                 await self._stores.images.remove(row.org_id, row.key)
         snapshots = self._stores.snapshots
-        for snapshot in await snapshots.in_state(SnapshotState.PROCESSING, SnapshotPurpose.IMAGE):
-            await snapshots.remove(snapshot.id)
-        for snapshot in await snapshots.in_state(SnapshotState.FAILED, SnapshotPurpose.IMAGE):
-            await snapshots.remove(snapshot.id)
-        await self._remove_orphans(young=timedelta(0))
+        for state in (SnapshotState.PROCESSING, SnapshotState.FAILED):
+            for snapshot in await snapshots.in_state(state, SnapshotPurpose.IMAGE):
+                if snapshot.created_at < before:
+                    await snapshots.remove(snapshot.id)
+        await self._remove_orphans(before)
 
     async def remove_unused(self) -> None:
         """Forget builds that nobody has used for long. Named ones stay, and so do sandboxes."""
@@ -149,7 +149,7 @@ class Images:
         for row in await stores.prefixes.all():
             if row.last_used_at < now - _KEEP_UNUSED_PREFIX:
                 await stores.prefixes.remove(row.org_id, row.key)
-        await self._remove_orphans(young=_YOUNG)
+        await self._remove_orphans(now - _YOUNG)
 
     async def _cached(self, org_id: OrgId, image: ImageRequest) -> Snapshot | None:
         row = await self._stores.images.get(org_id, image.key)
@@ -216,13 +216,12 @@ class Images:
             raise
         return snapshot
 
-    async def _remove_orphans(self, *, young: timedelta) -> None:
-        """Remove what no image, prefix or name refers to; what is young may only not be referred to yet."""
+    async def _remove_orphans(self, before: datetime) -> None:
+        """Remove what no image, prefix or name refers to; what is younger may not be referred to yet."""
         stores = self._stores
         referred = {row.snapshot_id for row in await stores.images.all()}
         referred |= {row.snapshot_id for row in await stores.prefixes.all()}
         referred |= {row.snapshot_id for row in await stores.named.all()}
-        horizon = self._clock.now() - young
         for snapshot in await stores.snapshots.in_state(SnapshotState.READY, SnapshotPurpose.IMAGE):
-            if snapshot.id not in referred and snapshot.created_at <= horizon:
+            if snapshot.id not in referred and snapshot.created_at < before:
                 await stores.snapshots.remove(snapshot.id)

@@ -7,11 +7,13 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import structlog
 
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.images import NamedSnapshotStore
+from opencomputer.server.contracts.stores import OrganisationStore
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.builds import BuildState, NamedSnapshot
 from opencomputer.server.domain.errors import (
@@ -41,22 +43,21 @@ class _Creation:
 
 
 class NamedSnapshots:
-    """Names are per organisation. The platform's organisation may publish its own for all to start from."""
+    """Names are per organisation. The platform's own, which is the first, may publish some for all."""
 
     def __init__(
         self,
         store: NamedSnapshotStore,
         images: Images,
+        organisations: OrganisationStore,
         clock: Clock,
         background: Background,
-        *,
-        platform_org: OrgId | None,
     ) -> None:
         self._store = store
         self._images = images
+        self._organisations = organisations
         self._clock = clock
         self._background = background
-        self._platform_org = platform_org
         self._creations: dict[SnapshotId, _Creation] = {}
 
     async def begin(
@@ -123,7 +124,7 @@ class NamedSnapshots:
     async def publish(self, org_id: OrgId, name: str, *, public: bool) -> NamedSnapshot:
         """Let every organisation start from it, or no longer."""
         row = await self.get(org_id, name)
-        if org_id != self._platform_org:
+        if org_id != await self._platform():
             raise Forbidden("only the platform's own organisation can publish snapshots")
         await self._store.publish(row.id, public)
         return replace(row, is_public=public)
@@ -148,10 +149,10 @@ class NamedSnapshots:
         await self._store.used(row.id, self._clock.now())
         return snapshot
 
-    async def recover(self) -> None:
-        """Go on with what an earlier process did not finish."""
+    async def recover(self, before: datetime) -> None:
+        """Go on with what an earlier process, one that ended `before`, did not finish."""
         for row in await self._store.all():
-            if row.state is BuildState.BUILDING and row.id not in self._creations:
+            if row.state is BuildState.BUILDING and row.created_at < before:
                 try:
                     self._start(row, await self._request(row))
                 except OpenComputerError as error:
@@ -159,10 +160,15 @@ class NamedSnapshots:
 
     async def _find(self, org_id: OrgId, name: str) -> NamedSnapshot | None:
         row = await self._store.get(org_id, name)
-        if row is not None or self._platform_org is None:
+        platform = None if row is not None else await self._platform()
+        if platform is None:
             return row
-        published = await self._store.get(self._platform_org, name)
+        published = await self._store.get(platform, name)
         return published if published is not None and published.is_public else None
+
+    async def _platform(self) -> OrgId | None:
+        first = await self._organisations.first()
+        return None if first is None else first.id
 
     def _start(self, row: NamedSnapshot, image: ImageRequest) -> None:
         log = BuildLog()

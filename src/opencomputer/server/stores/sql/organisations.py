@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -20,7 +21,14 @@ class SqlOrganisationStore:
         await self._database.run(organisations.insert().values(asdict(organisation)))
 
     async def get(self, org_id: OrgId) -> Organisation | None:
-        row = await self._database.first(sa.select(organisations).where(organisations.c.id == org_id))
+        return await self._one(sa.select(organisations).where(organisations.c.id == org_id))
+
+    async def first(self) -> Organisation | None:
+        oldest = organisations.c.created_at, organisations.c.id
+        return await self._one(sa.select(organisations).order_by(*oldest).limit(1))
+
+    async def _one(self, query: sa.Select[Any]) -> Organisation | None:
+        row = await self._database.first(query)
         return None if row is None else Organisation(OrgId(row.id), row.name, row.created_at)
 
     async def count(self) -> int:

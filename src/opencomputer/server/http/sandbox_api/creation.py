@@ -1,0 +1,117 @@
+"""Creating a sandbox: from a template, or from an image or a named snapshot, which may have to be built."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from opencomputer.server.domain.errors import InvalidInput, NotSupported
+from opencomputer.server.domain.limits import check_environment, check_metadata, resolve_shape
+from opencomputer.server.domain.sandbox import Sandbox
+from opencomputer.server.domain.snapshot import Snapshot
+from opencomputer.server.services.facade import Services
+from opencomputer.server.services.sandboxes.build_log import BuildLine, Listener, nobody
+from opencomputer.server.services.sandboxes.forks import fork_shape
+from opencomputer.server.services.sandboxes.lifecycle import NewSandbox, Source
+from opencomputer.wire.ids import OrgId
+from opencomputer.wire.sandboxes import CreateSandbox
+
+
+@dataclass(frozen=True)
+class Creation:
+    """A create that has been validated as far as that is possible without building anything.
+
+    `resolve` finds, or builds, what the sandbox is made from; None: a template, and nothing is to be built.
+    `memory_mb` and `disk_mb` are what was asked for; None: as the source has it.
+    """
+
+    request: NewSandbox
+    resolve: Callable[[Listener], Awaitable[Snapshot]] | None = None
+    memory_mb: int | None = None
+    disk_mb: int | None = None
+
+
+async def prepare(
+    services: Services, org_id: OrgId, body: CreateSandbox, key: str | None, fingerprint: str
+) -> Creation:
+    """Raises everything that must be answered before a stream begins."""
+    request = _request(services, body, key, fingerprint)
+    resolve = await _source(services, org_id, body)
+    asked = body.memory_mb is not None or body.cpu_count is not None
+    return Creation(request, resolve, request.shape.memory_mb if asked else None, body.disk_mb)
+
+
+async def carry_out(services: Services, org_id: OrgId, creation: Creation, log: Listener = nobody) -> Sandbox:
+    """Build what is not there yet, and create the sandbox."""
+    if creation.resolve is None:
+        return (await services.lifecycle.create(org_id, creation.request)).sandbox
+    snapshot = await creation.resolve(log)
+    await log(BuildLine(0, "create", "Creating the sandbox"))
+    shape = fork_shape(snapshot.origin, creation.memory_mb)
+    if creation.disk_mb is not None:
+        shape = replace(shape, disk_mb=creation.disk_mb)
+    request = replace(creation.request, shape=shape)
+    source = Source(snapshot.origin, snapshot.memory, snapshot.id)
+    return (await services.lifecycle.create(org_id, request, source)).sandbox
+
+
+def _request(services: Services, body: CreateSandbox, key: str | None, fingerprint: str) -> NewSandbox:
+    _refuse_later_parts(body)
+    shape = resolve_shape(
+        body.memory_mb, body.cpu_count, body.disk_mb, disk_cap_mb=services.presentation.disk_cap_mb
+    )
+    check_environment(body.envs or {})
+    check_metadata(body.metadata or {})
+    return NewSandbox(
+        template=body.template_id,
+        shape=shape,
+        timeout_seconds=body.timeout,
+        environment=body.envs or {},
+        metadata=body.metadata or {},
+        alias=body.alias,
+        network_enabled=body.network_enabled,
+        idempotency_key=key,
+        request_hash=fingerprint,
+    )
+
+
+def _refuse_later_parts(body: CreateSandbox) -> None:
+    parts = {
+        "secretStore": body.secret_store,
+        "previewAuth": body.preview_auth,
+        "webhooks": body.webhooks,
+    }
+    for name, value in parts.items():
+        if value:
+            raise NotSupported(f"{name} is not supported by this server yet", field=name)
+
+
+async def _source(
+    services: Services, org_id: OrgId, body: CreateSandbox
+) -> Callable[[Listener], Awaitable[Snapshot]] | None:
+    if body.image is not None and body.snapshot:
+        raise InvalidInput("image and snapshot exclude each other", field="image")
+    if body.snapshot:
+        return await _from_snapshot(services, org_id, body.snapshot)
+    if body.image is not None:
+        return await _from_image(services, org_id, body.image)
+    return None
+
+
+async def _from_snapshot(
+    services: Services, org_id: OrgId, name: object
+) -> Callable[[Listener], Awaitable[Snapshot]]:
+    if not isinstance(name, str):
+        raise InvalidInput("snapshot: must be a name", field="snapshot")
+    await services.snapshots.lookup(org_id, name)
+    return lambda log: services.snapshots.resolve(org_id, name, log)
+
+
+async def _from_image(
+    services: Services, org_id: OrgId, manifest: object
+) -> Callable[[Listener], Awaitable[Snapshot]]:
+    image = services.images.prepare(manifest)
+    if image.definition.name is not None:
+        # Both wait for one build: it has one key.
+        await services.snapshots.ensure(org_id, image.definition.name, image)
+    return lambda log: services.images.resolve(org_id, image, log)
