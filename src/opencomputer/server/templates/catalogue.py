@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
@@ -39,11 +39,15 @@ class TemplateUnreadable(Forbidden):
 
 @dataclass(frozen=True)
 class ImageOrigin:
-    """The OCI image a template was imported from. `digest` is its manifest's, `user` what it would run as."""
+    """The OCI image a template was imported from.
+
+    `digest` is its manifest's, `user` whom the image would run as; `notes` say what does not work in it.
+    """
 
     source: str
     digest: str
     user: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,8 +180,7 @@ def describe(template: Template) -> str:
         "workdir": template.workdir,
     }
     if template.image is not None:
-        image = template.image
-        fields["image"] = {"source": image.source, "digest": image.digest, "user": image.user}
+        fields["image"] = asdict(template.image)
     return json.dumps(fields, indent=2)
 
 
@@ -206,6 +209,13 @@ def _current_hash(folder: Path) -> str | None:
         return None
 
 
+def _image(fields: Mapping[str, object]) -> ImageOrigin:
+    notes = cast(Sequence[object], fields["notes"])
+    return ImageOrigin(
+        str(fields["source"]), str(fields["digest"]), str(fields["user"]), tuple(map(str, notes))
+    )
+
+
 def _read(folder: Path, *, current: bool) -> Template | None:
     try:
         fields = json.loads((folder / DESCRIPTION_FILE).read_text())
@@ -222,7 +232,7 @@ def _read(folder: Path, *, current: bool) -> Template | None:
             current=current,
             environment={str(key): str(value) for key, value in environment.items()},
             workdir=fields.get("workdir"),
-            image=image and ImageOrigin(str(image["source"]), str(image["digest"]), str(image["user"])),
+            image=_image(image) if image else None,
         )
     except PermissionError as error:
         raise TemplateUnreadable from error

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -32,6 +33,8 @@ ALONE = (
 _LINES_KEPT = 30
 _SECONDS_TO_END = 10
 _SECONDS_BETWEEN_LOOKS = 0.5
+_REST = 3
+"""Looking takes at most a quarter of the time."""
 
 
 class BuildFailed(OpenComputerError):
@@ -94,8 +97,11 @@ def _watched(process: subprocess.Popen[str], objection: Objection) -> Generator[
     ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(_SECONDS_BETWEEN_LOOKS):
+        pause = _SECONDS_BETWEEN_LOOKS
+        while not ended.wait(pause):
+            began = time.monotonic()
             reason = objection()
+            pause = max(_SECONDS_BETWEEN_LOOKS, _REST * (time.monotonic() - began))
             if reason is not None and not ended.is_set():
                 reasons.append(reason)
                 with suppress(ProcessLookupError):

@@ -59,32 +59,35 @@ def workshop(templates_dir: Path, name: str, progress: Progress) -> Generator[Wo
 
 @dataclass(frozen=True)
 class Extent:
-    """What a tree takes: space on disk, a file with several names counted once, and names."""
+    """What a tree takes: space on disk (a file with several names counts once), names, levels of folders."""
 
     size_bytes: int
     entries: int
+    depth: int
 
 
 def measure(folder: Path) -> Extent:
     """Without recursion, however deep the tree is. What vanishes meanwhile does not count."""
     seen: set[int] = set()
-    size = entries = 0
-    waiting = [os.fspath(folder)]
+    size = entries = deepest = 0
+    waiting = [(os.fspath(folder), 1)]
     while waiting:
-        for entry in _entries(waiting.pop()):
+        here, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        for entry in _entries(here):
             entries += 1
             try:
                 status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
             if entry.is_dir(follow_symlinks=False):
-                waiting.append(entry.path)
+                waiting.append((entry.path, depth + 1))
             elif status.st_nlink > 1 and status.st_ino in seen:
                 continue
             elif status.st_nlink > 1:
                 seen.add(status.st_ino)
             size += status.st_blocks * 512
-    return Extent(size, entries)
+    return Extent(size, entries, deepest)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
