@@ -9,6 +9,7 @@ from pathlib import Path
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.host import HostGauge
+from opencomputer.server.contracts.images import ImageStore, NamedSnapshotStore, PrefixStore
 from opencomputer.server.contracts.machine import Machines
 from opencomputer.server.contracts.models import ModelProvider
 from opencomputer.server.contracts.stores import (
@@ -32,6 +33,7 @@ from opencomputer.server.services.reconciler import Reconciler
 from opencomputer.server.services.sandboxes.admission import Admission
 from opencomputer.server.services.sandboxes.agents import Agents
 from opencomputer.server.services.sandboxes.boot import Boot, machine_limits
+from opencomputer.server.services.sandboxes.builder_machines import HiddenMachines
 from opencomputer.server.services.sandboxes.capture import Captures
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
 from opencomputer.server.services.sandboxes.collection import Collection
@@ -42,8 +44,12 @@ from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 from opencomputer.server.services.sandboxes.hibernation import Hibernation
 from opencomputer.server.services.sandboxes.idle import IdleTimeouts
+from opencomputer.server.services.sandboxes.image_builds import ImageBuilder
+from opencomputer.server.services.sandboxes.image_upkeep import ImageUpkeep
+from opencomputer.server.services.sandboxes.images import Images, ImageStores
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import LiveSandboxes
+from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
 from opencomputer.server.services.sandboxes.patches import Patches
 from opencomputer.server.services.sandboxes.pool import Pool, PoolSettings
 from opencomputer.server.services.sandboxes.power import Power
@@ -69,6 +75,9 @@ class Plugins:
     machine_rows: MachineStore
     snapshots: SnapshotStore
     patches: PatchStore
+    images: ImageStore
+    image_prefixes: PrefixStore
+    named_snapshots: NamedSnapshotStore
     artefacts: Artefacts
     machines: Machines
     templates: TemplateCatalogue
@@ -84,6 +93,7 @@ class _Machinery:
 
     golden: GoldenImages
     provisioning: Provisioning
+    admission: Admission
     pool: Pool
     boot: Boot
     captures: Captures
@@ -118,7 +128,8 @@ def compose(
         ),
         keepers=(
             IdleTimeouts(plugins.sandboxes, machinery.live, services.hibernation, plugins.clock, background),
-            Collection(plugins.artefacts, plugins.snapshots, plugins.clock),
+            Collection(plugins.artefacts, plugins.snapshots, machinery.golden, plugins.clock),
+            ImageUpkeep(services.images, services.snapshots, plugins.clock),
         ),
     )
 
@@ -127,7 +138,7 @@ def _machinery(
     settings: Settings, plugins: Plugins, background: Background, golden_folder: Path
 ) -> _Machinery:
     provisioning = Provisioning(plugins.machines, plugins.machine_rows, plugins.clock)
-    golden = GoldenImages(golden_folder, plugins.machines, provisioning)
+    golden = GoldenImages(golden_folder, plugins.machines, provisioning, plugins.artefacts)
     parallel_starts = max(2, os.cpu_count() or 1)
     admission = Admission(
         AdmissionPolicy(_MACHINE_BYTES), plugins.gauge, provisioning, parallel_starts=parallel_starts
@@ -154,7 +165,7 @@ def _machinery(
         concurrency_limit=settings.sandboxes_per_org,
     )
     captures = Captures(plugins.artefacts, provisioning)
-    return _Machinery(golden, provisioning, pool, boot, captures, live, transitions, lifecycle)
+    return _Machinery(golden, provisioning, admission, pool, boot, captures, live, transitions, lifecycle)
 
 
 def _services(
@@ -179,6 +190,7 @@ def _services(
         background,
         concurrency_limit=settings.sandboxes_per_org,
     )
+    images = _images(plugins, background, machinery)
     reach = Reach(lifecycle, live, transitions, hibernation)
     sessions = Sessions()
     gateway = ModelGateway(plugins.models)
@@ -198,6 +210,8 @@ def _services(
         power=Power(lifecycle, transitions, succession, captures, boot, background),
         patches=patches,
         diffs=Diffs(checkpoints, lifecycle, transitions, captures, plugins.artefacts, plugins.templates),
+        images=images,
+        snapshots=NamedSnapshots(plugins.named_snapshots, images, plugins.organisations, clock, background),
         templates=plugins.templates,
         gateway=gateway,
         clock=clock,
@@ -205,3 +219,18 @@ def _services(
             settings.public_url, settings.sandbox_domain, settings.region, settings.disk_cap_mb
         ),
     )
+
+
+def _images(plugins: Plugins, background: Background, machinery: _Machinery) -> Images:
+    stores = ImageStores(
+        plugins.images,
+        plugins.image_prefixes,
+        plugins.named_snapshots,
+        plugins.snapshots,
+        plugins.artefacts,
+    )
+    machines = HiddenMachines(machinery.provisioning, machinery.admission, plugins.artefacts)
+    builder = ImageBuilder(
+        machines, machinery.captures, plugins.snapshots, plugins.image_prefixes, plugins.clock
+    )
+    return Images(stores, builder, plugins.templates, plugins.clock, background)

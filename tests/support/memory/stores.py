@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -29,15 +29,20 @@ from opencomputer.server.domain.snapshot import (
 )
 from opencomputer.wire.ids import ApiKeyId, OrgId, PatchId, SandboxId, SnapshotId
 
+Step = Callable[[str], Awaitable[None]]
 
-async def _a_moment() -> None:
-    """Others have their turn meanwhile, as they have while a database works."""
-    await asyncio.sleep(0)
+
+async def _nothing(_step: str) -> None:
+    return
 
 
 @dataclass
 class Tables:
-    """What all stores of one database share."""
+    """What all stores of one database share.
+
+    `before` is called ahead of each call of a store with its name, as "sandboxes.move", and may raise, wait,
+    or do what interferes.
+    """
 
     organisations: dict[OrgId, Organisation] = field(default_factory=dict[OrgId, Organisation])
     keys: dict[ApiKeyId, ApiKey] = field(default_factory=dict[ApiKeyId, ApiKey])
@@ -46,46 +51,58 @@ class Tables:
     snapshots: dict[SnapshotId, Snapshot] = field(default_factory=dict[SnapshotId, Snapshot])
     patches: dict[PatchId, Patch] = field(default_factory=dict[PatchId, Patch])
     patches_ever: dict[SnapshotId, int] = field(default_factory=dict[SnapshotId, int])
+    before: Step = _nothing
+
+    async def moment(self, step: str) -> None:
+        """Others have their turn meanwhile, as they have while a database works."""
+        await self.before(step)
+        await asyncio.sleep(0)
 
 
 class MemoryOrganisations:
     def __init__(self, tables: Tables) -> None:
+        self._tables = tables
         self._rows = tables.organisations
 
     async def add(self, organisation: Organisation) -> None:
-        await _a_moment()
+        await self._tables.moment("organisations.add")
         self._rows[organisation.id] = organisation
 
     async def get(self, org_id: OrgId) -> Organisation | None:
-        await _a_moment()
+        await self._tables.moment("organisations.get")
         return self._rows.get(org_id)
 
     async def count(self) -> int:
-        await _a_moment()
+        await self._tables.moment("organisations.count")
         return len(self._rows)
+
+    async def first(self) -> Organisation | None:
+        await self._tables.moment("organisations.first")
+        return min(self._rows.values(), key=lambda row: (row.created_at, row.id), default=None)
 
 
 class MemoryApiKeys:
     def __init__(self, tables: Tables) -> None:
+        self._tables = tables
         self._rows = tables.keys
         self.lookups = 0
 
     async def add(self, key: ApiKey) -> None:
-        await _a_moment()
+        await self._tables.moment("keys.add")
         self._rows[key.id] = key
 
     async def by_hash(self, key_hash: str) -> ApiKey | None:
-        await _a_moment()
+        await self._tables.moment("keys.by_hash")
         self.lookups += 1
         return next((key for key in self._rows.values() if key.hash == key_hash), None)
 
     async def list(self, org_id: OrgId) -> Sequence[ApiKey]:
-        await _a_moment()
+        await self._tables.moment("keys.list")
         mine = [key for key in self._rows.values() if key.org_id == org_id]
         return sorted(mine, key=lambda key: key.created_at)
 
     async def revoke(self, org_id: OrgId, key_id: ApiKeyId, at: datetime) -> bool:
-        await _a_moment()
+        await self._tables.moment("keys.revoke")
         key = self._rows.get(key_id)
         if key is None or key.org_id != org_id:
             return False
@@ -93,16 +110,17 @@ class MemoryApiKeys:
         return True
 
     async def used(self, key_id: ApiKeyId, at: datetime) -> None:
-        await _a_moment()
+        await self._tables.moment("keys.used")
         self._rows[key_id] = replace(self._rows[key_id], last_used_at=at)
 
 
 class MemorySandboxes:
     def __init__(self, tables: Tables) -> None:
+        self._tables = tables
         self._rows = tables.sandboxes
 
     async def add(self, sandbox: Sandbox, *, concurrency_limit: int | None) -> None:
-        await _a_moment()
+        await self._tables.moment("sandboxes.add")
         self._check_limit(sandbox.org_id, concurrency_limit)
         mine = [row for row in self._rows.values() if row.org_id == sandbox.org_id]
         key = sandbox.idempotency_key
@@ -111,19 +129,19 @@ class MemorySandboxes:
         self._rows[sandbox.id] = sandbox
 
     async def get(self, org_id: OrgId, sandbox_id: SandboxId) -> Sandbox | None:
-        await _a_moment()
+        await self._tables.moment("sandboxes.get")
         row = self._rows.get(sandbox_id)
         return row if row is not None and row.org_id == org_id else None
 
     async def by_idempotency_key(self, org_id: OrgId, key: str) -> Sandbox | None:
-        await _a_moment()
+        await self._tables.moment("sandboxes.by_idempotency_key")
         mine = (row for row in self._rows.values() if row.org_id == org_id)
         return next((row for row in mine if row.idempotency_key == key), None)
 
     async def list(
         self, org_id: OrgId, states: Sequence[SandboxState], *, limit: int, before: Sandbox | None = None
     ) -> Sequence[Sandbox]:
-        await _a_moment()
+        await self._tables.moment("sandboxes.list")
         mine = [row for row in self._rows.values() if row.org_id == org_id and row.state in states]
         mine.sort(key=lambda row: (row.created_at, row.id), reverse=True)
         if before is not None:
@@ -141,7 +159,7 @@ class MemorySandboxes:
         fields: SandboxFields | None = None,
         concurrency_limit: int | None = None,
     ) -> bool:
-        await _a_moment()
+        await self._tables.moment("sandboxes.move")
         check_transition(before, after)
         row = self._rows.get(sandbox_id)
         if row is None or row.state is not before:
@@ -165,27 +183,27 @@ class MemorySandboxes:
             raise ConcurrencyLimit(active=active, limit=limit)
 
     async def update(self, sandbox_id: SandboxId, fields: SandboxFields) -> bool:
-        await _a_moment()
+        await self._tables.moment("sandboxes.update")
         row = self._rows.get(sandbox_id)
         if row is not None:
             self._rows[sandbox_id] = replace(row, **fields)
         return row is not None
 
     async def due(self, now: datetime, *, limit: int) -> Sequence[Sandbox]:
-        await _a_moment()
+        await self._tables.moment("sandboxes.due")
         running = [row for row in self._rows.values() if row.state is SandboxState.RUNNING]
         overdue = [(row.due_at, row.id, row) for row in running if row.due_at and row.due_at <= now]
         return [row for *_, row in sorted(overdue, key=lambda each: each[:2])][:limit]
 
     async def set_timeout(self, org_id: OrgId, sandbox_id: SandboxId, seconds: int) -> bool:
-        await _a_moment()
+        await self._tables.moment("sandboxes.set_timeout")
         row = await self.get(org_id, sandbox_id)
         if row is not None:
             self._rows[sandbox_id] = replace(row, timeout_seconds=seconds)
         return row is not None
 
     async def in_states(self, states: Sequence[SandboxState]) -> Sequence[Sandbox]:
-        await _a_moment()
+        await self._tables.moment("sandboxes.in_states")
         return [row for row in self._rows.values() if row.state in states]
 
 
@@ -195,30 +213,36 @@ class MemoryMachineRows:
         self._rows = tables.machines
 
     async def add(self, row: MachineRow) -> None:
-        await _a_moment()
+        await self._tables.moment("machines.add")
         self._rows[row.id] = row
 
     async def ready(self, machine_id: MachineId, record: DriverRecord) -> None:
-        await _a_moment()
+        await self._tables.moment("machines.ready")
         self._change(machine_id, state=MachineState.READY, record=record)
 
-    async def claim(self, machine_id: MachineId, sandbox_id: SandboxId, guest_token: str) -> None:
-        await _a_moment()
+    async def claim(
+        self,
+        machine_id: MachineId,
+        sandbox_id: SandboxId,
+        guest_token: str,
+        fields: SandboxFields | None = None,
+    ) -> None:
+        await self._tables.moment("machines.claim")
         self._change(machine_id, state=MachineState.CLAIMED, sandbox_id=sandbox_id, guest_token=guest_token)
         if sandbox_id in self._tables.sandboxes:
             sandbox = self._tables.sandboxes[sandbox_id]
-            self._tables.sandboxes[sandbox_id] = replace(sandbox, machine_id=machine_id)
+            self._tables.sandboxes[sandbox_id] = replace(sandbox, machine_id=machine_id, **(fields or {}))
 
     async def stopping(self, machine_id: MachineId) -> None:
-        await _a_moment()
+        await self._tables.moment("machines.stopping")
         self._change(machine_id, state=MachineState.STOPPING)
 
     async def remove(self, machine_id: MachineId) -> None:
-        await _a_moment()
+        await self._tables.moment("machines.remove")
         self._rows.pop(machine_id, None)
 
     async def list(self) -> Sequence[MachineRow]:
-        await _a_moment()
+        await self._tables.moment("machines.list")
         return list(self._rows.values())
 
     def _change(self, machine_id: MachineId, **values: object) -> None:
@@ -232,7 +256,7 @@ class MemorySnapshots:
         self._rows = tables.snapshots
 
     async def add(self, snapshot: Snapshot, *, instead_of: Sequence[SnapshotId] = ()) -> None:
-        await _a_moment()
+        await self._tables.moment("snapshots.add")
         if snapshot.id in self._rows:
             raise Conflict
         others = [row for row in self._rows.values() if row.id not in instead_of]
@@ -243,16 +267,16 @@ class MemorySnapshots:
         self._rows[snapshot.id] = snapshot
 
     async def get(self, snapshot_id: SnapshotId) -> Snapshot | None:
-        await _a_moment()
+        await self._tables.moment("snapshots.get")
         return self._rows.get(snapshot_id)
 
     async def checkpoints(self, org_id: OrgId, sandbox_id: SandboxId) -> Sequence[Snapshot]:
-        await _a_moment()
+        await self._tables.moment("snapshots.checkpoints")
         mine = [row for row in self._checkpoints(sandbox_id) if row.org_id == org_id]
         return sorted(mine, key=lambda row: (row.created_at, row.id), reverse=True)
 
     async def protected(self, sandbox_id: SandboxId) -> frozenset[SnapshotId]:
-        await _a_moment()
+        await self._tables.moment("snapshots.protected")
         referred = {patch.checkpoint_id for patch in self._tables.patches.values()}
         for sandbox in self._tables.sandboxes.values():
             if sandbox.state not in TERMINAL:
@@ -272,7 +296,7 @@ class MemorySnapshots:
         size_bytes: int,
         at: datetime,
     ) -> bool:
-        await _a_moment()
+        await self._tables.moment("snapshots.ready")
         row = self._processing(snapshot_id)
         if row is not None:
             self._rows[snapshot_id] = replace(
@@ -286,7 +310,7 @@ class MemorySnapshots:
         return row is not None
 
     async def fail(self, snapshot_id: SnapshotId, error: str, at: datetime) -> bool:
-        await _a_moment()
+        await self._tables.moment("snapshots.fail")
         row = self._processing(snapshot_id)
         if row is not None:
             self._rows[snapshot_id] = replace(row, state=SnapshotState.FAILED, error=error, failed_at=at)
@@ -297,12 +321,12 @@ class MemorySnapshots:
         return row if row is not None and row.state is SnapshotState.PROCESSING else None
 
     async def publish(self, snapshot_id: SnapshotId, public: bool) -> None:
-        await _a_moment()
+        await self._tables.moment("snapshots.publish")
         if snapshot_id in self._rows:
             self._rows[snapshot_id] = replace(self._rows[snapshot_id], is_public=public)
 
     async def remove(self, snapshot_id: SnapshotId) -> bool:
-        await _a_moment()
+        await self._tables.moment("snapshots.remove")
         return self._remove(snapshot_id)
 
     def _remove(self, snapshot_id: SnapshotId) -> bool:
@@ -314,19 +338,23 @@ class MemorySnapshots:
     async def in_state(
         self, state: SnapshotState, purpose: SnapshotPurpose | None = None
     ) -> Sequence[Snapshot]:
-        await _a_moment()
+        await self._tables.moment("snapshots.in_state")
         return [row for row in self._rows.values() if row.state is state and purpose in (None, row.purpose)]
 
     async def wanted(self) -> Wanted:
-        await _a_moment()
+        await self._tables.moment("snapshots.wanted")
         snapshots = [row for row in self._rows.values() if row.state is not SnapshotState.FAILED]
         sandboxes = [row for row in self._tables.sandboxes.values() if row.state not in TERMINAL]
         return Wanted(
             layers=frozenset[LayerId]().union(
                 *(row.origin.layers for row in snapshots),
                 *(row.layers + row.origin_layers for row in sandboxes),
+                *(row.layers for row in self._tables.machines.values()),
             ),
             memories=frozenset(row.memory.id for row in snapshots if row.memory is not None),
+            template_hashes=frozenset(
+                [row.origin.template_hash for row in snapshots] + [row.template_hash for row in sandboxes]
+            ),
         )
 
 
@@ -342,7 +370,7 @@ class MemoryPatches:
         self._rows = tables.patches
 
     async def add(self, patch: Patch) -> Patch:
-        await _a_moment()
+        await self._tables.moment("patches.add")
         if patch.checkpoint_id not in self._tables.snapshots:
             raise NotFound("there is no such checkpoint")
         sequence = self._tables.patches_ever.get(patch.checkpoint_id, 0) + 1
@@ -351,12 +379,12 @@ class MemoryPatches:
         return added
 
     async def list(self, checkpoint_id: SnapshotId, *, after: int = 0) -> Sequence[Patch]:
-        await _a_moment()
+        await self._tables.moment("patches.list")
         mine = [row for row in self._rows.values() if row.checkpoint_id == checkpoint_id]
         return sorted((row for row in mine if row.sequence > after), key=lambda row: row.sequence)
 
     async def remove(self, checkpoint_id: SnapshotId, patch_id: PatchId) -> bool:
-        await _a_moment()
+        await self._tables.moment("patches.remove")
         row = self._rows.get(patch_id)
         if row is None or row.checkpoint_id != checkpoint_id:
             return False

@@ -23,6 +23,10 @@ class OrganisationStore(Protocol):
 
     async def count(self) -> int: ...
 
+    async def first(self) -> Organisation | None:
+        """The one that was there first: the platform's own."""
+        ...
+
 
 class ApiKeyStore(Protocol):
     async def add(self, key: ApiKey) -> None: ...
@@ -44,6 +48,7 @@ class SandboxFields(TypedDict, total=False):
     """What may change about a sandbox besides its state. What is not named stays."""
 
     layers: tuple[LayerId, ...]
+    origin_layers: tuple[LayerId, ...]
     shape: SandboxShape
     timeout_seconds: int
     due_at: datetime | None
@@ -126,6 +131,8 @@ class MachineRow:
     created_at: datetime
     record: DriverRecord | None = None
     sandbox_id: SandboxId | None = None
+    layers: tuple[LayerId, ...] = ()
+    """Kept layers that it stands on, above the template's, bottom first."""
 
 
 class MachineStore(Protocol):
@@ -133,8 +140,15 @@ class MachineStore(Protocol):
 
     async def ready(self, machine_id: MachineId, record: DriverRecord) -> None: ...
 
-    async def claim(self, machine_id: MachineId, sandbox_id: SandboxId, guest_token: str) -> None:
-        """Give a ready machine to a sandbox, on both sides, in one transaction."""
+    async def claim(
+        self,
+        machine_id: MachineId,
+        sandbox_id: SandboxId,
+        guest_token: str,
+        fields: SandboxFields | None = None,
+    ) -> None:
+        """Give a machine to a sandbox, on both sides, in one transaction, with `fields` of the sandbox that
+        are true of this machine."""
         ...
 
     async def stopping(self, machine_id: MachineId) -> None: ...
@@ -146,10 +160,11 @@ class MachineStore(Protocol):
 
 @dataclass(frozen=True)
 class Wanted:
-    """Everything that some snapshot, or some sandbox that is not stopped, is made of."""
+    """Everything that some snapshot, some machine, or some sandbox that is not stopped is made of."""
 
     layers: frozenset[LayerId]
     memories: frozenset[MemoryId]
+    template_hashes: frozenset[str] = frozenset()
 
 
 class SnapshotStore(Protocol):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar
 
 import structlog
+
+from opencomputer.server.domain.errors import OpenComputerError
 
 _log = structlog.get_logger(__name__)
 
@@ -31,11 +34,17 @@ class Background:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._to_finish:
-            await asyncio.wait(self._to_finish, timeout=_FINISH_SECONDS)
+        await self.finish()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def finish(self) -> None:
+        """Wait for what is to be finished, and for what that starts to be finished."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FINISH_SECONDS):
+                while self._to_finish:
+                    await asyncio.wait(self._to_finish)
 
     def start(self, work: Coroutine[Any, Any, Any], *, name: str, finish: bool = False) -> asyncio.Task[Any]:
         """Start work. With `finish`, leaving waits for its end as long as that takes a reasonable time."""
@@ -65,5 +74,8 @@ class Background:
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._forget(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, OpenComputerError):
+            _log.warning("background work failed", work=task.get_name(), reason=error.message)
+        elif error is not None:
             _log.error("background work failed", work=task.get_name(), exc_info=error)

@@ -151,7 +151,7 @@ class Process:
         self.access = Access(MemoryOrganisations(node.tables), self.keys, clock, SECRET)
         self.artefacts = MemoryArtefacts(node.folder / "artefacts")
         self.provisioning = Provisioning(node.host, self.rows, clock)
-        self.golden = GoldenImages(node.folder / "golden", node.host, self.provisioning)
+        self.golden = GoldenImages(node.folder / "golden", node.host, self.provisioning, self.artefacts)
         self.admission = Admission(
             AdmissionPolicy(1 << 20), node.host, self.provisioning, parallel_starts=node.parallel_starts
         )

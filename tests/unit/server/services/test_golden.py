@@ -41,7 +41,10 @@ async def test_machines_start_from_an_image_of_a_machine_that_was_warmed_up(gold
         assert second.memory_image is not None
         assert second.id == machine.id
         assert second.memory_image.is_dir()
-        assert second.layers == (*BASE.layers, second.memory_image.parent / "layer")
+        image = await process.golden.get(BASE, LIMITS)
+        assert image is not None
+        assert second.layers == (*BASE.layers, image.layer_folder)
+        assert golden_node.tables.machines[machine.id].layers == (image.layer,)
         assert {"bash", "python3", "node"} <= set(warmed)
         assert list(golden_node.host.machines) == [machine.id]
 

@@ -6,6 +6,7 @@ import pytest
 
 from opencomputer.server.contracts.driver import DriverRecord, MachineId
 from opencomputer.server.contracts.stores import MachineRow, MachineState
+from opencomputer.server.domain.sandbox import SandboxShape
 from tests.support import rows
 from tests.unit.server.stores.conftest import Stores
 
@@ -48,6 +49,22 @@ async def test_a_claim_changes_both_sides(stores: Stores) -> None:
     found = await stores.sandboxes.get(org, sandbox.id)
     assert found is not None
     assert found.machine_id == row.id
+
+
+async def test_a_claim_writes_what_is_true_of_the_machine_with_it(stores: Stores) -> None:
+    """At no moment has a sandbox one machine and the layers of another."""
+    org = await stores.new_org()
+    sandbox = await stores.new_sandbox(org, layers=(rows.layer(),), generation=1)
+    row = rows.machine()
+    await stores.machines.add(row)
+    layers, shape = (rows.layer(), rows.layer()), SandboxShape(8192, 2, 20480)
+    await stores.machines.claim(
+        row.id, sandbox.id, "t", {"layers": layers, "shape": shape, "generation": 2, "patch_position": 3}
+    )
+    found = await stores.sandboxes.get(org, sandbox.id)
+    assert found is not None
+    assert (found.machine_id, found.layers, found.shape) == (row.id, layers, shape)
+    assert (found.generation, found.patch_position) == (2, 3)
 
 
 async def test_a_stop_is_recorded_before_it_is_done(stores: Stores) -> None:

@@ -33,6 +33,7 @@ HIBERNATING, HIBERNATED, WAKING = SandboxState.HIBERNATING, SandboxState.HIBERNA
 
 FIELDS: SandboxFields = {
     "layers": (rows.layer(), rows.layer()),
+    "origin_layers": (rows.layer(),),
     "shape": SandboxShape(8192, 2, 30000),
     "timeout_seconds": 900,
     "due_at": rows.at(77),

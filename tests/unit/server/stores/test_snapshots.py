@@ -233,6 +233,17 @@ async def test_wanted_is_what_any_snapshot_or_sandbox_may_still_need(stores: Sto
     assert wanted.memories == memories
 
 
+async def test_the_template_builds_that_snapshots_and_sandboxes_stand_on_are_wanted(stores: Stores) -> None:
+    org = await stores.new_org()
+    for state in SnapshotState:
+        build = Origin(template="base", template_hash=f"of {state}", shape=rows.SHAPE)
+        await stores.new_checkpoint(org, MINE, state=state, origin=build)
+    for state in (SandboxState.RUNNING, SandboxState.HIBERNATED, SandboxState.STOPPED, SandboxState.FAILED):
+        await stores.new_sandbox(org, state=state, template_hash=f"of {state}")
+    wanted = await stores.snapshots.wanted()
+    assert wanted.template_hashes == {"of processing", "of ready", "of running", "of hibernated"}
+
+
 async def test_what_is_failed_removed_or_stopped_is_not_wanted_any_more(stores: Stores) -> None:
     org = await stores.new_org()
     failing = await stores.new_checkpoint(org, MINE, origin=of(rows.layer()))

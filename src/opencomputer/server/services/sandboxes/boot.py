@@ -14,6 +14,7 @@ import structlog
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.driver import Limits, MachineSpec
 from opencomputer.server.contracts.machine import Identity, Machine
+from opencomputer.server.contracts.stores import SandboxFields
 from opencomputer.server.contracts.templates import TemplateCatalogue, TemplateLayers
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import (
@@ -132,14 +133,14 @@ class Boot:
         )
         async with self._admission.place():
             machine = await self._provisioning.start(
-                spec, sandbox.template_hash, guest_token=token, sandbox_id=sandbox.id
+                spec, sandbox.template_hash, guest_token=token, sandbox_id=sandbox.id, layers=layers
             )
         try:
             token = naming.new_guest_token()
             new_boot = copied or memory is None
             await machine.identify(_identity(sandbox, token, new_boot=new_boot, copied=copied))
             # Only now: until then the sandbox has the machine it had before, or none.
-            await self._provisioning.claim(machine, sandbox.id, token)
+            await self._provisioning.claim(machine, sandbox.id, token, _facts_of_machine(sandbox, layers))
         except BaseException as error:
             await asyncio.shield(self._provisioning.stop(machine))
             if isinstance(error, MachineLost | GuestFault):
@@ -153,12 +154,24 @@ class Boot:
         try:
             token = naming.new_guest_token()
             await machine.set_limits(limits)
-            await self._provisioning.claim(machine, sandbox.id, token)
+            layers = self._provisioning.layers(machine)
+            fields: SandboxFields = {"layers": layers, "origin_layers": layers}
+            await self._provisioning.claim(machine, sandbox.id, token, fields)
             await machine.identify(_identity(sandbox, token, new_boot=True, copied=True))
         except BaseException:
             await asyncio.shield(self._provisioning.stop(machine))
             raise
         return machine
+
+
+def _facts_of_machine(sandbox: Sandbox, layers: tuple[LayerId, ...]) -> SandboxFields:
+    """What is only true of a sandbox together with this machine of it."""
+    return {
+        "layers": layers,
+        "shape": sandbox.shape,
+        "generation": sandbox.generation,
+        "patch_position": sandbox.patch_position,
+    }
 
 
 def _identity(sandbox: Sandbox, token: str, *, new_boot: bool, copied: bool) -> Identity:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.driver import LAYER, MEMORY
 from opencomputer.server.contracts.machine import Machine
+from opencomputer.server.domain.errors import MachineLost, OpenComputerError
 from opencomputer.server.domain.layers import LayerId
 from opencomputer.server.domain.snapshot import SavedMemory
 from opencomputer.server.services.sandboxes.boot import MemoryFolder
@@ -17,6 +21,24 @@ from opencomputer.server.services.sandboxes.provisioning import Provisioning
 
 LONGEST_STACK = 12
 """Layers above a template; a taller stack is merged into one, because every look-up goes through all."""
+
+
+_log = structlog.get_logger(__name__)
+
+
+async def let_go_on(machine: Machine) -> None:
+    """Undo a saving after which the machine stayed paused, whatever has become of the machine."""
+    try:
+        await machine.go_on()
+    except MachineLost:
+        return
+    except Exception:
+        _log.exception("a machine that was saved does not go on", machine=machine.id)
+
+
+def reason_of(error: BaseException) -> str:
+    """What may be told to the user about why an operation did not succeed."""
+    return error.message if isinstance(error, OpenComputerError) else "the server failed; see its log"
 
 
 @dataclass(frozen=True)
@@ -50,7 +72,14 @@ class Captures:
             await machine.save(draft, memory=memory, go_on=go_on)
             yield Saving(self._artefacts, draft, below, token, self._provisioning.image_version)
         finally:
+            await asyncio.shield(self._discard(draft))
+
+    async def _discard(self, draft: Path) -> None:
+        try:
             await self._artefacts.discard_draft(draft)
+        except Exception:
+            # It must not undo what was saved; the next start clears drafts.
+            _log.exception("a draft could not be removed", draft=draft.name)
 
 
 class Saving:

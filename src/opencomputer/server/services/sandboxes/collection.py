@@ -7,6 +7,7 @@ import structlog
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.stores import SnapshotStore
+from opencomputer.server.services.sandboxes.golden import GoldenImages
 
 _log = structlog.get_logger(__name__)
 
@@ -16,9 +17,12 @@ _PAUSE_SECONDS = 300.0
 class Collection:
     """Mark and sweep: what rows name stays. What is being made is too young to go (`Artefacts.collect`)."""
 
-    def __init__(self, artefacts: Artefacts, snapshots: SnapshotStore, clock: Clock) -> None:
+    def __init__(
+        self, artefacts: Artefacts, snapshots: SnapshotStore, golden: GoldenImages, clock: Clock
+    ) -> None:
         self._artefacts = artefacts
         self._snapshots = snapshots
+        self._golden = golden
         self._clock = clock
 
     async def keep(self) -> None:
@@ -32,7 +36,8 @@ class Collection:
 
     async def sweep(self) -> int:
         wanted = await self._snapshots.wanted()
-        removed = await self._artefacts.collect(wanted.layers, wanted.memories)
+        layers = wanted.layers | await self._golden.layers()
+        removed = await self._artefacts.collect(layers, wanted.memories)
         if removed:
             _log.info("removed layers and memory images that nothing needs", count=removed)
         return removed

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import structlog
 
+from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.driver import LAYER, MEMORY, Limits, MachineSpec
 from opencomputer.server.contracts.machine import Machines
 from opencomputer.server.contracts.templates import TemplateLayers
 from opencomputer.server.domain import naming
-from opencomputer.server.domain.errors import OpenComputerError
+from opencomputer.server.domain.errors import ArtefactDamaged, ArtefactMissing, OpenComputerError
+from opencomputer.server.domain.layers import LayerId
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
 from opencomputer.server.services.sandboxes.rehearsal import rehearse
 
@@ -37,10 +39,11 @@ _WARM_UP: Sequence[tuple[str, ...]] = (
 
 @dataclass(frozen=True)
 class GoldenImage:
-    """What a machine of a template goes on from: `layers` above the template's, bottom first, the memory that
-    knows them, and the secret its guest accepts."""
+    """What a machine of a template goes on from: a kept layer above the template's, the memory that knows it,
+    and the secret its guest accepts."""
 
-    layers: tuple[Path, ...]
+    layer: LayerId
+    layer_folder: Path
     memory: Path
     guest_token: str
 
@@ -52,8 +55,11 @@ class GoldenImages:
     its machines start cold.
     """
 
-    def __init__(self, folder: Path, machines: Machines, provisioning: Provisioning) -> None:
+    def __init__(
+        self, folder: Path, machines: Machines, provisioning: Provisioning, artefacts: Artefacts
+    ) -> None:
         self._folder = folder
+        self._artefacts = artefacts
         self._machines = machines
         self._provisioning = provisioning
         self._locks: dict[str, asyncio.Lock] = {}
@@ -67,7 +73,7 @@ class GoldenImages:
         async with self._locks.setdefault(key, asyncio.Lock()):
             if key in self._refused:
                 return None
-            image = await asyncio.to_thread(self._load, key)
+            image = await self._load(key)
             return image or await self._make(template, limits, key)
 
     async def remove_stale(self, templates: Sequence[TemplateLayers]) -> None:
@@ -79,15 +85,26 @@ class GoldenImages:
         parts = (template.hash, self._machines.image_version, *map(str, template.layers))
         return f"{template.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:16]}"
 
-    def _load(self, key: str) -> GoldenImage | None:
+    async def layers(self) -> frozenset[LayerId]:
+        """Layers that images stand on: they are needed although no machine may stand on them right now."""
+        return await asyncio.to_thread(self._present_layers)
+
+    def _present_layers(self) -> frozenset[LayerId]:
+        if not self._folder.is_dir():
+            return frozenset()
+        facts = (_read_facts(entry) for entry in self._folder.iterdir())
+        return frozenset(each.layer for each in facts if each is not None)
+
+    async def _load(self, key: str) -> GoldenImage | None:
         folder = self._folder / key
+        facts = await asyncio.to_thread(_read_facts, folder)
+        if facts is None:
+            return None
         try:
-            token = json.loads((folder / _FACTS).read_text())["guestToken"]
-        except (OSError, ValueError, KeyError):
+            layer_folder = await self._artefacts.layer(facts.layer)
+        except (ArtefactMissing, ArtefactDamaged):
             return None
-        if not (folder / LAYER).is_dir() or not (folder / MEMORY).is_dir():
-            return None
-        return GoldenImage((folder / LAYER,), folder / MEMORY, token)
+        return GoldenImage(facts.layer, layer_folder, folder / MEMORY, facts.guest_token)
 
     async def _make(self, template: TemplateLayers, limits: Limits, key: str) -> GoldenImage | None:
         token = naming.new_guest_token()
@@ -98,7 +115,9 @@ class GoldenImages:
         try:
             await rehearse(machine, token, _WARM_UP)
             await machine.save(draft / _SAVED)
-            await asyncio.to_thread(_publish, draft, self._folder / key, token)
+            layer = await self._artefacts.keep_layer(draft / _SAVED / LAYER)
+            facts = _Facts(layer.id, token)
+            await asyncio.to_thread(_publish, draft / _SAVED, self._folder / key, facts)
         except OpenComputerError as error:
             self._refused.add(key)
             _log.warning(
@@ -109,7 +128,7 @@ class GoldenImages:
             await self._provisioning.stop(machine)
             await asyncio.to_thread(shutil.rmtree, draft, ignore_errors=True)
         _log.info("golden image ready", template=template.name)
-        return self._load(key)
+        return await self._load(key)
 
     def _remove_others(self, wanted: set[str]) -> None:
         if not self._folder.is_dir():
@@ -129,9 +148,25 @@ def _fresh_folder(folder: Path) -> None:
     folder.mkdir(parents=True, mode=0o700)
 
 
-def _publish(draft: Path, final: Path, token: str) -> None:
-    saved = draft / _SAVED
-    (saved / _FACTS).write_text(json.dumps({"guestToken": token}))
+@dataclass(frozen=True)
+class _Facts:
+    layer: LayerId
+    guest_token: str
+
+
+def _read_facts(folder: Path) -> _Facts | None:
+    """None when there is no usable image in the folder."""
+    if not (folder / MEMORY).is_dir():
+        return None
+    try:
+        found = json.loads((folder / _FACTS).read_text())
+        return _Facts(LayerId(found["layer"]), found["guestToken"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _publish(saved: Path, final: Path, facts: _Facts) -> None:
+    (saved / _FACTS).write_text(json.dumps({"layer": facts.layer, "guestToken": facts.guest_token}))
     (saved / _FACTS).chmod(0o600)
     shutil.rmtree(final, ignore_errors=True)
     saved.rename(final)

@@ -7,6 +7,7 @@ the machine made from it has answered.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import structlog
@@ -29,7 +30,7 @@ from opencomputer.server.domain.snapshot import (
 )
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.boot import Boot, Booted
-from opencomputer.server.services.sandboxes.capture import Captured, Captures
+from opencomputer.server.services.sandboxes.capture import Captured, Captures, let_go_on, reason_of
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, deadline
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox, LiveSandboxes
 from opencomputer.server.services.sandboxes.patches import Patches
@@ -102,24 +103,26 @@ class Hibernation:
 
     async def _hibernate(self, live: LiveSandbox, *, unused: bool = False) -> Hibernated:
         with self._transitions.exclusive(live.id, "hibernation", closes=True):
-            sandbox = await self._lifecycle.get(live.sandbox.org_id, live.id)
+            sandbox = await self._lifecycle.held(live)
             # Looked at again now that nobody new can begin anything.
             if unused and self._is_in_use(live, sandbox):
                 raise OperationInProgress("the sandbox is in use")
             await self._move(sandbox, SandboxState.RUNNING, SandboxState.HIBERNATING)
+            snapshot = self._new_snapshot(sandbox)
             try:
-                captured, snapshot = await self._save(live, sandbox)
+                captured = await self._save(live, sandbox, snapshot)
+                await self._fall_asleep(sandbox, snapshot, captured)
             except BaseException as error:
-                await asyncio.shield(self._stay(sandbox, error))
+                await asyncio.shield(self._stay(live, sandbox, snapshot, error))
                 raise
-            return await self._fall_asleep(live, sandbox, snapshot, captured)
+            return self._asleep(live, sandbox, snapshot, captured)
 
     def _is_in_use(self, live: LiveSandbox, sandbox: Sandbox) -> bool:
         due_at = deadline(live.activity.last(), sandbox.timeout_seconds)
         return due_at is None or due_at > self._clock.now()
 
-    async def _save(self, live: LiveSandbox, sandbox: Sandbox) -> tuple[Captured, Snapshot]:
-        snapshot = Snapshot(
+    def _new_snapshot(self, sandbox: Sandbox) -> Snapshot:
+        return Snapshot(
             id=naming.new_snapshot_id(),
             org_id=sandbox.org_id,
             purpose=SnapshotPurpose.HIBERNATION,
@@ -129,19 +132,11 @@ class Hibernation:
             created_at=self._clock.now(),
             sandbox_id=sandbox.id,
         )
+
+    async def _save(self, live: LiveSandbox, sandbox: Sandbox, snapshot: Snapshot) -> Captured:
         await self._snapshots.add(snapshot)
-        try:
-            async with self._captures.saving(
-                live.machine, sandbox.layers, memory=True, go_on=False
-            ) as saving:
-                try:
-                    captured = await saving.keep(memory=True)
-                except BaseException:
-                    await asyncio.shield(live.machine.go_on())
-                    raise
-        except BaseException:
-            await asyncio.shield(self._snapshots.remove(snapshot.id))
-            raise
+        async with self._captures.saving(live.machine, sandbox.layers, memory=True, go_on=False) as saving:
+            captured = await saving.keep(memory=True)
         await self._snapshots.ready(
             snapshot.id,
             captured.layers,
@@ -149,17 +144,20 @@ class Hibernation:
             size_bytes=captured.size_bytes,
             at=self._clock.now(),
         )
-        return captured, snapshot
+        return captured
 
-    async def _stay(self, sandbox: Sandbox, error: BaseException) -> None:
+    async def _stay(
+        self, live: LiveSandbox, sandbox: Sandbox, snapshot: Snapshot, error: BaseException
+    ) -> None:
         """Run on: never lose a sandbox because it could not be put to sleep (behaviour 4.6)."""
-        fields: SandboxFields = {"last_hibernate_error": str(error)}
+        await let_go_on(live.machine)
+        fields: SandboxFields = {"last_hibernate_error": reason_of(error)}
         if not await self._try_move(sandbox, SandboxState.HIBERNATING, SandboxState.RUNNING, fields):
             _log.info("a sandbox was stopped while it was put to sleep", sandbox=sandbox.id)
+        await self._snapshots.remove(snapshot.id)
 
-    async def _fall_asleep(
-        self, live: LiveSandbox, sandbox: Sandbox, snapshot: Snapshot, captured: Captured
-    ) -> Hibernated:
+    async def _fall_asleep(self, sandbox: Sandbox, snapshot: Snapshot, captured: Captured) -> None:
+        """The point of no return. Raises Gone."""
         fields: SandboxFields = {
             "hibernation": snapshot.id,
             "layers": captured.layers,
@@ -167,20 +165,26 @@ class Hibernation:
             "hibernate_failures": 0,
             "last_hibernate_error": None,
         }
-        asleep = await self._try_move(sandbox, SandboxState.HIBERNATING, SandboxState.HIBERNATED, fields)
-        self._live.remove(live.id, Ending.HIBERNATED if asleep else Ending.STOPPED)
-        self._background.start(
-            self._provisioning.stop(live.machine), name=f"let go of {live.machine.id}", finish=True
-        )
-        if not asleep:
-            await self._snapshots.remove(snapshot.id)
+        if not await self._try_move(sandbox, SandboxState.HIBERNATING, SandboxState.HIBERNATED, fields):
             raise Gone
-        if sandbox.hibernation is not None:
-            await self._snapshots.remove(sandbox.hibernation)
+
+    def _asleep(
+        self, live: LiveSandbox, sandbox: Sandbox, snapshot: Snapshot, captured: Captured
+    ) -> Hibernated:
+        self._live.remove(live.id, Ending.HIBERNATED)
+        machine = live.machine
+        self._background.start(self._provisioning.stop(machine), name=f"let go of {machine.id}", finish=True)
+        self._forget(sandbox)
         row = replace(
             sandbox, state=SandboxState.HIBERNATED, machine_id=None, hibernation=snapshot.id, due_at=None
         )
         return Hibernated(row, captured.size_bytes)
+
+    def _forget(self, sandbox: Sandbox) -> None:
+        """Remove what the sandbox slept as until now. Nothing hangs on it any more: recovery would do it."""
+        if sandbox.hibernation is not None:
+            work = self._snapshots.remove(sandbox.hibernation)
+            self._background.start(work, name=f"forget {sandbox.hibernation}", finish=True)
 
     async def wake(
         self, org_id: OrgId, sandbox_id: SandboxId, *, timeout_seconds: int | None = None
@@ -190,25 +194,33 @@ class Hibernation:
         Raises Gone, NoCapacity, ConcurrencyLimit, StartFailed, ArtefactMissing, ArtefactDamaged: it sleeps on
         then.
         """
-        await self._transitions.over(sandbox_id)
-        sandbox = await self._lifecycle.get(org_id, sandbox_id)
-        if sandbox.state is SandboxState.STOPPED:
-            raise Gone
-        if sandbox.state is SandboxState.HIBERNATED:
-            sandbox = await self._wake_once(sandbox)
-        if timeout_seconds is not None:
-            await self._lifecycle.set_timeout(org_id, sandbox_id, timeout_seconds)
+        sandbox = await self._awake(org_id, sandbox_id)
+        if timeout_seconds is None:
+            return sandbox
+        await self._lifecycle.set_timeout(org_id, sandbox_id, timeout_seconds)
         return await self._lifecycle.get(org_id, sandbox_id)
 
-    async def _wake_once(self, sandbox: Sandbox) -> Sandbox:
+    async def _awake(self, org_id: OrgId, sandbox_id: SandboxId) -> Sandbox:
+        while True:
+            await self._transitions.over(sandbox_id)
+            sandbox = await self._lifecycle.get(org_id, sandbox_id)
+            if sandbox.state is SandboxState.STOPPED:
+                raise Gone
+            if sandbox.state is not SandboxState.HIBERNATED:
+                return sandbox
+            # Something else may have begun while the row was read: then it is looked at again after that.
+            with suppress(OperationInProgress):
+                await self._wake_once(sandbox)
+
+    async def _wake_once(self, sandbox: Sandbox) -> None:
         task = self._wakes.get(sandbox.id)
         if task is None:
-            work = self._background.carry_out(self._wake(sandbox), name=f"wake {sandbox.id}")
-            task = self._wakes[sandbox.id] = asyncio.create_task(work)
+            task = self._background.start(self._wake(sandbox), name=f"wake {sandbox.id}", finish=True)
+            self._wakes[sandbox.id] = task
             task.add_done_callback(lambda _: self._wakes.pop(sandbox.id))
-        return await asyncio.shield(task)
+        await asyncio.shield(task)
 
-    async def _wake(self, sandbox: Sandbox) -> Sandbox:
+    async def _wake(self, sandbox: Sandbox) -> None:
         with self._transitions.exclusive(sandbox.id, "waking", closes=True):
             now = self._clock.now()
             if not await self._sandboxes.move(
@@ -218,16 +230,19 @@ class Hibernation:
                 at=now,
                 concurrency_limit=self._concurrency_limit,
             ):
-                return await self._lifecycle.get(sandbox.org_id, sandbox.id)
+                return
             booted: Booted | None = None
             try:
                 # Read again: its timeout may have changed up to now.
                 sandbox = await self._lifecycle.get(sandbox.org_id, sandbox.id)
                 booted = await self._boot_again(sandbox)
-                return await self._serve_again(sandbox, booted)
+                row = await self._come_back(sandbox, booted)
             except BaseException:
                 await asyncio.shield(self._sleep_on(sandbox, booted))
                 raise
+            live = self._lifecycle.attend(row, booted.machine)
+            self._forget(sandbox)
+            self._background.start(self._patches.apply(live), name=f"patch {sandbox.id}")
 
     async def _boot_again(self, sandbox: Sandbox) -> Booted:
         snapshot = None if sandbox.hibernation is None else await self._snapshots.get(sandbox.hibernation)
@@ -235,13 +250,16 @@ class Hibernation:
             raise ArtefactMissing("what the sandbox sleeps as is missing")
         return await self._boot.saved(sandbox, snapshot.origin.layers, snapshot.memory, copied=False)
 
-    async def _serve_again(self, sandbox: Sandbox, booted: Booted) -> Sandbox:
+    async def _come_back(self, sandbox: Sandbox, booted: Booted) -> Sandbox:
+        """The row of the sandbox as it runs now. Raises Gone."""
+        # Its timeout may have changed while the machine was started.
+        sandbox = await self._lifecycle.get(sandbox.org_id, sandbox.id)
         due_at = deadline(self._clock.now(), sandbox.timeout_seconds)
         recovered = None if booted.memory_restored else COLD_BOOT
         fields: SandboxFields = {"hibernation": None, "due_at": due_at, "recovered": recovered}
         if not await self._try_move(sandbox, SandboxState.WAKING, SandboxState.RUNNING, fields):
             raise Gone
-        row = replace(
+        return replace(
             sandbox,
             state=SandboxState.RUNNING,
             machine_id=booted.machine.id,
@@ -249,11 +267,6 @@ class Hibernation:
             due_at=due_at,
             recovered=recovered,
         )
-        live = self._lifecycle.attend(row, booted.machine)
-        if sandbox.hibernation is not None:
-            await self._snapshots.remove(sandbox.hibernation)
-        self._background.start(self._patches.apply(live), name=f"patch {sandbox.id}")
-        return row
 
     async def _sleep_on(self, sandbox: Sandbox, booted: Booted | None) -> None:
         if booted is not None:

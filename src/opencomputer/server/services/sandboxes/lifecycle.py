@@ -24,7 +24,7 @@ from opencomputer.server.domain.errors import (
     NotReady,
     OperationInProgress,
 )
-from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState, StopReason, shown
+from opencomputer.server.domain.sandbox import ACTIVE, Sandbox, SandboxShape, SandboxState, StopReason, shown
 from opencomputer.server.domain.snapshot import Origin, SavedMemory
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.boot import Boot, Booted, MemoryFolder
@@ -203,8 +203,15 @@ class Lifecycle:
             await asyncio.shield(self._undo(sandbox, booted))
             raise
         machine = booted.machine
+        layers = self._provisioning.layers(machine)
         created = replace(
-            sandbox, state=SandboxState.RUNNING, started_at=now, machine_id=machine.id, due_at=due_at
+            sandbox,
+            state=SandboxState.RUNNING,
+            started_at=now,
+            machine_id=machine.id,
+            layers=layers,
+            origin_layers=layers,
+            due_at=due_at,
         )
         self.attend(created, machine)
         return Created(created, booted.memory_restored)
@@ -254,13 +261,23 @@ class Lifecycle:
         if live.ended.is_set():
             return
         _log.warning("a sandbox's machine ended by itself", sandbox=live.id, reason=reason)
-        # An operation that is under way finds its machine ended, and brings the sandbox to a state of rest.
-        await self._transitions.over(live.id)
-        if live.ended.is_set():
-            return
-        await self._move(live.sandbox, SandboxState.RUNNING, SandboxState.STOPPED, StopReason.CRASH)
-        if self._live.remove(live.id) is not None:
+        if await self._record_crash(live) and self._live.remove(live.id) is not None:
             await self._provisioning.stop(live.machine)
+
+    async def _record_crash(self, live: LiveSandbox) -> bool:
+        """False: the sandbox goes on without this machine."""
+        while True:
+            # An operation that is under way finds its machine ended, and brings the sandbox to a state of rest.
+            await self._transitions.over(live.id)
+            row = await self._sandboxes.get(live.sandbox.org_id, live.id)
+            if live.ended.is_set():
+                return False
+            if self._transitions.busy(live.id):
+                continue
+            if row is None or row.state not in ACTIVE:
+                return True
+            if await self._move(row, row.state, SandboxState.STOPPED, StopReason.CRASH):
+                return True
 
     async def get(self, org_id: OrgId, sandbox_id: SandboxId) -> Sandbox:
         sandbox = await self._sandboxes.get(org_id, sandbox_id)
@@ -286,11 +303,23 @@ class Lifecycle:
         if self._transitions.closes(sandbox_id):
             raise OperationInProgress
         live = self._live.get(org_id, sandbox_id)
-        if sandbox.state is SandboxState.RUNNING and live is None:
+        if live is not None:
+            return live
+        if sandbox.state in ACTIVE:
             raise NotReady("the sandbox is not ready on this server yet")
-        if live is None:
-            raise InvalidInput("the sandbox is not running", status=shown(sandbox.state))
-        return live
+        raise InvalidInput("the sandbox is not running", status=shown(sandbox.state))
+
+    async def held(self, live: LiveSandbox) -> Sandbox:
+        """The row of a sandbox which the caller has excluded others from.
+
+        Raises Gone; and OperationInProgress when it got another machine, or none, before others were excluded.
+        """
+        sandbox = await self.get(live.sandbox.org_id, live.id)
+        if sandbox.state is SandboxState.STOPPED:
+            raise Gone
+        if live.ended.is_set():
+            raise OperationInProgress
+        return sandbox
 
     async def kill(self, org_id: OrgId, sandbox_id: SandboxId) -> None:
         """Stop for good. Stopping a stopped sandbox is not an error; clean-up goes on after the answer.
@@ -303,6 +332,8 @@ class Lifecycle:
                 return
             if await self._move(sandbox, sandbox.state, SandboxState.STOPPED, StopReason.USER_REQUESTED):
                 break
+        # Read again: it may have slept, as something else, since the row was read.
+        sandbox = await self.get(org_id, sandbox_id)
         live = self._live.remove(sandbox_id)
         if live is not None:
             self._background.start(

@@ -298,13 +298,18 @@ class Pool:
             ahead = apart is None and not shelf.waiting
             spec = MachineSpec(
                 id=self._provisioning.new_id(),
-                layers=(*shelf.template.layers, *golden.layers) if golden else shelf.template.layers,
+                layers=(*shelf.template.layers, *((golden.layer_folder,) if golden else ())),
                 limits=replace(limits, cpu_weight=_REFILL_WEIGHT) if ahead else limits,
                 token=token,
                 memory_image=golden.memory if golden else None,
                 network=network,
             )
-            machine = await self._provisioning.start(spec, shelf.template.hash, guest_token=token)
+            machine = await self._provisioning.start(
+                spec,
+                shelf.template.hash,
+                guest_token=token,
+                layers=(golden.layer,) if golden else (),
+            )
             if ahead and not shelf.waiting:
                 await self._rehearse(machine, token)
             return machine

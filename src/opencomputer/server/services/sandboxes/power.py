@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
+from functools import partial
 
-from opencomputer.server.contracts.machine import Machine
-from opencomputer.server.domain.layers import LayerId
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.boot import Boot
 from opencomputer.server.services.sandboxes.capture import Captures
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
-from opencomputer.server.services.sandboxes.succession import Succession
+from opencomputer.server.services.sandboxes.succession import Succession, Successor
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId, SandboxId
 
@@ -55,20 +53,14 @@ class Power:
 
     async def _restart(self, live: LiveSandbox, what: str) -> None:
         with self._transitions.exclusive(live.id, what, closes=True):
-            sandbox = await self._succession.begin(live, SandboxState.REBOOTING)
-            try:
-                layers, machine = await self._boot_again(live, sandbox)
-            except BaseException:
-                await asyncio.shield(self._succession.give_up(sandbox, SandboxState.REBOOTING))
-                raise
-            target = replace(sandbox, layers=layers)
-            await self._succession.finish(live, SandboxState.REBOOTING, target, machine, Ending.REBOOTED)
+            await self._lifecycle.held(live)
+            boot_again = partial(self._boot_again, live)
+            await self._succession.replace(live, SandboxState.REBOOTING, Ending.REBOOTED, boot_again)
 
-    async def _boot_again(self, live: LiveSandbox, sandbox: Sandbox) -> tuple[tuple[LayerId, ...], Machine]:
-        async with self._captures.saving(live.machine, sandbox.layers, memory=False, go_on=False) as saving:
-            try:
-                layers, _ = await saving.keep_files()
-                return layers, await self._boot.cold(replace(sandbox, layers=layers), layers)
-            except BaseException:
-                await asyncio.shield(live.machine.go_on())
-                raise
+    async def _boot_again(self, live: LiveSandbox, sandbox: Sandbox) -> Successor:
+        async with self._captures.saving(
+            live.machine, sandbox.layers, memory=False, go_on=False
+        ) as saving:
+            layers, _ = await saving.keep_files()
+        target = replace(sandbox, layers=layers)
+        return Successor(target, await self._boot.cold(target, layers))

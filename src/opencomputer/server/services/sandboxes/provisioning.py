@@ -10,8 +10,9 @@ import structlog
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.driver import MachineId, MachineSpec
 from opencomputer.server.contracts.machine import Machine, Machines
-from opencomputer.server.contracts.stores import MachineRow, MachineState, MachineStore
+from opencomputer.server.contracts.stores import MachineRow, MachineState, MachineStore, SandboxFields
 from opencomputer.server.domain import naming
+from opencomputer.server.domain.layers import LayerId
 from opencomputer.wire.ids import SandboxId
 
 _log = structlog.get_logger(__name__)
@@ -26,6 +27,7 @@ class Provisioning:
         self._clock = clock
         self._count = 0
         self._tokens: dict[MachineId, str] = {}
+        self._layers: dict[MachineId, tuple[LayerId, ...]] = {}
         self.stops_under_way: set[MachineId] = set()
 
     @property
@@ -44,6 +46,10 @@ class Provisioning:
         """What the machine's guest accepts at present: a memory image of it will want to be told the same."""
         return self._tokens[machine.id]
 
+    def layers(self, machine: Machine) -> tuple[LayerId, ...]:
+        """The kept layers that the machine stands on."""
+        return self._layers[machine.id]
+
     async def start(
         self,
         spec: MachineSpec,
@@ -51,9 +57,13 @@ class Provisioning:
         *,
         guest_token: str,
         sandbox_id: SandboxId | None = None,
+        layers: tuple[LayerId, ...] = (),
     ) -> Machine:
-        """Start a machine. With `sandbox_id` it is meant for that sandbox alone: should the server be killed
-        before it is claimed, it is removed and not kept for others."""
+        """Start a machine. `layers` are those of the spec that are kept, above the template's.
+
+        With `sandbox_id` it is meant for that sandbox alone: should the server be killed before it is claimed
+        it is removed, not kept for others.
+        """
         row = MachineRow(
             id=spec.id,
             state=MachineState.STARTING,
@@ -62,6 +72,7 @@ class Provisioning:
             guest_token=guest_token,
             created_at=self._clock.now(),
             sandbox_id=sandbox_id,
+            layers=layers,
         )
         await self._store.add(row)
         self._count += 1
@@ -71,7 +82,7 @@ class Provisioning:
             self._count -= 1
             await asyncio.shield(self._store.remove(spec.id))
             raise
-        self._tokens[machine.id] = guest_token
+        self._remember(machine, row)
         try:
             await self._store.ready(spec.id, machine.record)
         except BaseException:
@@ -79,8 +90,19 @@ class Provisioning:
             raise
         return machine
 
-    async def claim(self, machine: Machine, sandbox_id: SandboxId, guest_token: str) -> None:
-        await self._store.claim(machine.id, sandbox_id, guest_token)
+    def _remember(self, machine: Machine, row: MachineRow) -> None:
+        self._tokens[machine.id] = row.guest_token
+        self._layers[machine.id] = row.layers
+
+    async def claim(
+        self,
+        machine: Machine,
+        sandbox_id: SandboxId,
+        guest_token: str,
+        fields: SandboxFields | None = None,
+    ) -> None:
+        """Give a machine to a sandbox. `fields` of the sandbox change at the same moment."""
+        await self._store.claim(machine.id, sandbox_id, guest_token, fields)
         self._tokens[machine.id] = guest_token
 
     async def stop(self, machine: Machine) -> None:
@@ -95,6 +117,7 @@ class Provisioning:
         finally:
             self._count -= 1
             self._tokens.pop(machine.id, None)
+            self._layers.pop(machine.id, None)
             self.stops_under_way.discard(machine.id)
 
     async def rows(self) -> Sequence[MachineRow]:
@@ -109,7 +132,7 @@ class Provisioning:
             await self.discard(row.id)
             return None
         self._count += 1
-        self._tokens[machine.id] = row.guest_token
+        self._remember(machine, row)
         return machine
 
     async def give_up(self, machine_id: MachineId) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opencomputer.server.domain.errors import Gone, NotReady
-from opencomputer.server.domain.sandbox import SandboxState
+from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.services.sandboxes.hibernation import Hibernation
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import LiveSandbox, LiveSandboxes
@@ -27,16 +27,18 @@ class Reach:
 
         Raises NotFound, Gone, NotReady, and what waking raises.
         """
+        looked: Sandbox | None = None
         while True:
             live = self._live.get(org_id, sandbox_id)
             if live is not None and not self._transitions.closes(sandbox_id):
                 return live
-            sandbox = await self._lifecycle.get(org_id, sandbox_id)
-            if sandbox.state is SandboxState.STOPPED:
+            before, looked = looked, await self._lifecycle.get(org_id, sandbox_id)
+            if looked.state is SandboxState.STOPPED:
                 raise Gone
             if self._transitions.closes(sandbox_id):
                 await self._transitions.over(sandbox_id)
-            elif sandbox.state is SandboxState.HIBERNATED:
+            elif looked.state is SandboxState.HIBERNATED:
                 await self._hibernation.wake(org_id, sandbox_id)
-            elif self._live.get(org_id, sandbox_id) is None:
+            elif looked == before and self._live.get(org_id, sandbox_id) is None:
+                # Seen twice, so it is not just that something came to its end while the row was read.
                 raise NotReady("the sandbox is not ready on this server yet")

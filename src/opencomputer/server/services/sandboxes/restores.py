@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
+from functools import partial
 
-from opencomputer.server.contracts.machine import Machine
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.domain.snapshot import Snapshot
 from opencomputer.server.services.background import Background
@@ -13,7 +12,7 @@ from opencomputer.server.services.sandboxes.boot import Boot
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
-from opencomputer.server.services.sandboxes.succession import Succession
+from opencomputer.server.services.sandboxes.succession import Succession, Successor
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
@@ -49,21 +48,17 @@ class Restores:
 
     async def _restore(self, live: LiveSandbox, checkpoint: Snapshot) -> None:
         with self._transitions.exclusive(live.id, "a restore", closes=True):
-            sandbox = await self._succession.begin(live, SandboxState.RESTORING)
-            target = _target(sandbox, checkpoint)
-            try:
-                machine = await self._machine(target, checkpoint)
-            except BaseException:
-                await asyncio.shield(self._succession.give_up(sandbox, SandboxState.RESTORING))
-                raise
-            await self._succession.finish(live, SandboxState.RESTORING, target, machine, Ending.RESTORED)
+            await self._lifecycle.held(live)
+            boot = partial(self._boot_from, checkpoint)
+            await self._succession.replace(live, SandboxState.RESTORING, Ending.RESTORED, boot)
 
-    async def _machine(self, target: Sandbox, checkpoint: Snapshot) -> Machine:
+    async def _boot_from(self, checkpoint: Snapshot, sandbox: Sandbox) -> Successor:
         """No cold start instead of a memory that cannot be restored: the user asked for that very state."""
-        layers = checkpoint.origin.layers
-        if checkpoint.memory is None:
-            return await self._boot.cold(target, layers)
-        return await self._boot.restored(target, layers, checkpoint.memory, copied=False)
+        target, memory = _target(sandbox, checkpoint), checkpoint.memory
+        if memory is None:
+            return Successor(target, await self._boot.cold(target, target.layers))
+        machine = await self._boot.restored(target, target.layers, memory, copied=False)
+        return Successor(target, machine)
 
 
 def _target(sandbox: Sandbox, checkpoint: Snapshot) -> Sandbox:

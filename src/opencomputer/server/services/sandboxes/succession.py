@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import structlog
 
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.machine import Machine
-from opencomputer.server.contracts.stores import SandboxFields, SandboxStore
+from opencomputer.server.contracts.stores import SandboxStore
 from opencomputer.server.domain.errors import Gone
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.services.background import Background
+from opencomputer.server.services.sandboxes.boot import facts_of_machine
+from opencomputer.server.services.sandboxes.capture import let_go_on
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, deadline
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox, LiveSandboxes
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Successor:
+    """A machine that has answered, and the row of its sandbox as it is with this machine."""
+
+    sandbox: Sandbox
+    machine: Machine
 
 
 class Succession:
@@ -34,47 +50,67 @@ class Succession:
         self._clock = clock
         self._background = background
 
-    async def begin(self, live: LiveSandbox, state: SandboxState) -> Sandbox:
-        """Write down what is about to happen. Returns the sandbox as it was. Raises Gone."""
-        sandbox = await self._lifecycle.get(live.sandbox.org_id, live.id)
-        if not await self._move(sandbox, SandboxState.RUNNING, state):
-            raise Gone
-        return sandbox
-
-    async def give_up(self, sandbox: Sandbox, state: SandboxState) -> None:
-        """The sandbox goes on with the machine it has."""
-        await self._move(sandbox, state, SandboxState.RUNNING)
-
-    async def finish(
-        self, live: LiveSandbox, state: SandboxState, target: Sandbox, machine: Machine, ending: Ending
-    ) -> None:
-        """Serve `target` with the successor and let the old machine go.
-
-        Raises Gone when the sandbox was killed meanwhile: then neither machine is left.
-        """
-        due_at = deadline(self._clock.now(), target.timeout_seconds)
-        fields: SandboxFields = {
-            "layers": target.layers,
-            "shape": target.shape,
-            "generation": target.generation,
-            "patch_position": target.patch_position,
-            "due_at": due_at,
-        }
-        succeeded = await self._move(target, state, SandboxState.RUNNING, fields)
-        self._live.remove(live.id, ending if succeeded else Ending.STOPPED)
-        if succeeded:
-            row = replace(target, state=SandboxState.RUNNING, machine_id=machine.id, due_at=due_at)
-            self._lifecycle.attend(row, machine)
-        for old in (live.machine,) if succeeded else (live.machine, machine):
-            self._background.start(self._provisioning.stop(old), name=f"let go of {old.id}", finish=True)
-        if not succeeded:
-            raise Gone
-
-    async def _move(
+    async def replace(
         self,
-        sandbox: Sandbox,
-        before: SandboxState,
-        after: SandboxState,
-        fields: SandboxFields | None = None,
-    ) -> bool:
-        return await self._sandboxes.move(sandbox.id, before, after, at=self._clock.now(), fields=fields)
+        live: LiveSandbox,
+        state: SandboxState,
+        ending: Ending,
+        make: Callable[[Sandbox], Awaitable[Successor]],
+    ) -> None:
+        """Serve the sandbox with what `make` makes, and let the old machine go. Whoever calls this excludes
+        others. When it fails, the sandbox goes on with the old machine.
+
+        Raises Gone when the sandbox was killed meanwhile, and whatever `make` raises.
+        """
+        if not await self._move(live, SandboxState.RUNNING, state):
+            raise Gone
+        made: Successor | None = None
+        # Read only now: what could still be written before, as the position of a patch, is in it.
+        sandbox = await self._lifecycle.get(live.sandbox.org_id, live.id)
+        try:
+            made = await make(sandbox)
+            row = await self._hand_over(live, state, made)
+        except BaseException:
+            await asyncio.shield(self._go_back(live, sandbox, state, made))
+            raise
+        self._live.remove(live.id, ending)
+        self._lifecycle.attend(row, made.machine)
+        self._let_go(live.machine)
+
+    async def _hand_over(self, live: LiveSandbox, state: SandboxState, made: Successor) -> Sandbox:
+        """The point of no return. Raises Gone."""
+        # Its timeout may have changed while the machine was started.
+        current = await self._lifecycle.get(live.sandbox.org_id, live.id)
+        due_at = deadline(self._clock.now(), current.timeout_seconds)
+        at = self._clock.now()
+        if not await self._sandboxes.move(
+            live.id, state, SandboxState.RUNNING, at=at, fields={"due_at": due_at}
+        ):
+            raise Gone
+        return replace(
+            made.sandbox,
+            state=SandboxState.RUNNING,
+            machine_id=made.machine.id,
+            timeout_seconds=current.timeout_seconds,
+            due_at=due_at,
+        )
+
+    async def _go_back(
+        self, live: LiveSandbox, sandbox: Sandbox, state: SandboxState, made: Successor | None
+    ) -> None:
+        if made is not None:
+            self._let_go(made.machine)
+        current = await self._lifecycle.get(live.sandbox.org_id, live.id)
+        if current.state is not state:
+            return
+        await let_go_on(live.machine)
+        # A successor may have been claimed already: say again whose machine this is, and what is true of it.
+        token = self._provisioning.guest_token(live.machine)
+        await self._provisioning.claim(live.machine, live.id, token, facts_of_machine(sandbox, sandbox.layers))
+        await self._move(live, state, SandboxState.RUNNING)
+
+    def _let_go(self, machine: Machine) -> None:
+        self._background.start(self._provisioning.stop(machine), name=f"let go of {machine.id}", finish=True)
+
+    async def _move(self, live: LiveSandbox, before: SandboxState, after: SandboxState) -> bool:
+        return await self._sandboxes.move(live.id, before, after, at=self._clock.now())

@@ -44,6 +44,9 @@ class Transitions:
         transition = self._by_sandbox.get(sandbox_id)
         return transition is not None and transition.closes
 
+    def busy(self, sandbox_id: SandboxId) -> bool:
+        return sandbox_id in self._by_sandbox
+
     async def over(self, sandbox_id: SandboxId) -> None:
         """Wait until nobody excludes others from the sandbox."""
         while (transition := self._by_sandbox.get(sandbox_id)) is not None:

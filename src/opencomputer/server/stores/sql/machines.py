@@ -9,8 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from opencomputer.server.contracts.driver import DriverRecord, MachineId
-from opencomputer.server.contracts.stores import MachineRow, MachineState
+from opencomputer.server.contracts.stores import MachineRow, MachineState, SandboxFields
 from opencomputer.server.stores.sql.database import Database
+from opencomputer.server.stores.sql.origins import field_values
 from opencomputer.server.stores.sql.tables import machines, sandboxes
 from opencomputer.wire.ids import SandboxId
 
@@ -25,7 +26,13 @@ class SqlMachineStore:
     async def ready(self, machine_id: MachineId, record: DriverRecord) -> None:
         await self._update(machine_id, state=MachineState.READY, record=asdict(record))
 
-    async def claim(self, machine_id: MachineId, sandbox_id: SandboxId, guest_token: str) -> None:
+    async def claim(
+        self,
+        machine_id: MachineId,
+        sandbox_id: SandboxId,
+        guest_token: str,
+        fields: SandboxFields | None = None,
+    ) -> None:
         async with self._database.write() as connection:
             await connection.execute(
                 machines.update()
@@ -33,7 +40,9 @@ class SqlMachineStore:
                 .values(state=MachineState.CLAIMED, sandbox_id=sandbox_id, guest_token=guest_token)
             )
             await connection.execute(
-                sandboxes.update().where(sandboxes.c.id == sandbox_id).values(machine_id=machine_id)
+                sandboxes.update()
+                .where(sandboxes.c.id == sandbox_id)
+                .values(machine_id=machine_id, **field_values(fields or {}))
             )
 
     async def stopping(self, machine_id: MachineId) -> None:
@@ -62,4 +71,5 @@ def _machine(row: sa.Row[Any]) -> MachineRow:
         if record is None
         else DriverRecord(record["driver"], MachineId(record["machine_id"]), record["state"]),
         sandbox_id=None if row.sandbox_id is None else SandboxId(row.sandbox_id),
+        layers=row.layers,
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opencomputer.server.contracts.stores import SandboxFields
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape
 from opencomputer.server.domain.snapshot import Origin
 
@@ -24,6 +25,12 @@ def origin_values(of: Sandbox | Origin) -> dict[str, Any]:
         "patch_source": of.patch_source,
         "patch_position": of.patch_position,
     }
+
+
+def field_values(fields: SandboxFields) -> dict[str, Any]:
+    values: dict[str, Any] = {**fields}
+    shape = values.pop("shape", None)
+    return values if shape is None else values | shape_values(shape)
 
 
 def shape_values(shape: SandboxShape) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from opencomputer.server.domain.sandbox import (
     check_transition,
 )
 from opencomputer.server.stores.sql.database import Database
-from opencomputer.server.stores.sql.origins import origin_values, shape_of, shape_values
+from opencomputer.server.stores.sql.origins import field_values, origin_values, shape_of
 from opencomputer.server.stores.sql.tables import organisations, sandboxes
 from opencomputer.wire.ids import OrgId, SandboxId
 
@@ -81,7 +81,7 @@ class SqlSandboxStore:
         statement = (
             sandboxes.update()
             .where(sandboxes.c.id == sandbox_id, sandboxes.c.state == before)
-            .values(_field_values(fields or {}) | _moved_values(before, after, at, reason))
+            .values(field_values(fields or {}) | _moved_values(before, after, at, reason))
             .returning(sandboxes.c.org_id)
         )
         async with self._database.write() as connection:
@@ -94,7 +94,7 @@ class SqlSandboxStore:
 
     async def update(self, sandbox_id: SandboxId, fields: SandboxFields) -> bool:
         # With the id, because there is no statement that sets nothing.
-        values = {"id": sandbox_id, **_field_values(fields)}
+        values = {"id": sandbox_id, **field_values(fields)}
         statement = sandboxes.update().where(sandboxes.c.id == sandbox_id).values(values)
         return await self._database.run(statement) > 0
 
@@ -144,12 +144,6 @@ def _moved_values(
         # A create that failed left nothing: its key may be used again.
         values["idempotency_key"] = None
     return values
-
-
-def _field_values(fields: SandboxFields) -> dict[str, Any]:
-    values: dict[str, Any] = {**fields}
-    shape = values.pop("shape", None)
-    return values if shape is None else values | shape_values(shape)
 
 
 def _values(sandbox: Sandbox) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from opencomputer.server.domain.snapshot import (
 )
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.origins import origin_values, shape_of
-from opencomputer.server.stores.sql.tables import patches, sandboxes, snapshots
+from opencomputer.server.stores.sql.tables import machines, patches, sandboxes, snapshots
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
 _live = sandboxes.c.state.in_([state for state in SandboxState if state not in TERMINAL])
@@ -115,16 +115,18 @@ class SqlSnapshotStore:
         # snapshot in between would be missed.
         no_memory = sa.cast(sa.null(), sa.String).label("memory_id")
         query = sa.union_all(
-            sa.select(snapshots.c.layers, snapshots.c.memory_id).where(
+            sa.select(snapshots.c.layers, snapshots.c.memory_id, snapshots.c.template_hash).where(
                 snapshots.c.state != SnapshotState.FAILED
             ),
-            sa.select(sandboxes.c.layers, no_memory).where(_live),
-            sa.select(sandboxes.c.origin_layers, no_memory).where(_live),
+            sa.select(sandboxes.c.layers, no_memory, sandboxes.c.template_hash).where(_live),
+            sa.select(sandboxes.c.origin_layers, no_memory, sandboxes.c.template_hash).where(_live),
+            sa.select(machines.c.layers, no_memory, machines.c.template_hash),
         )
         rows = await self._database.rows(query)
         return Wanted(
             layers=frozenset(layer for row in rows for layer in row.layers),
             memories=frozenset(MemoryId(row.memory_id) for row in rows if row.memory_id is not None),
+            template_hashes=frozenset(row.template_hash for row in rows),
         )
 
 

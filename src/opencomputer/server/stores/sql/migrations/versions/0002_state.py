@@ -47,6 +47,7 @@ def _extend_sandboxes() -> None:
         sa.Column("recovered", sa.Integer),
     ):
         op.add_column("sandboxes", column)
+    op.add_column("machines", sa.Column("layers", sa.JSON, nullable=False, server_default=no_layers))
     op.create_index("ix_sandboxes_due_at", "sandboxes", ["due_at"])
 
 
