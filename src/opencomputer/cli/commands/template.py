@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -18,9 +18,22 @@ from opencomputer.cli.local_server import local_server
 from opencomputer.cli.session import Session, session_of
 
 _FOLDER = typer.Option(None, "--templates", help="The folder of the templates.", show_default=False)
-_HEADERS = ("NAME", "HASH", "CURRENT", "SIZE", "PACKAGES", "BUILT")
+_HEADERS = ("NAME", "HASH", "CURRENT", "SIZE", "PACKAGES", "BUILT", "FROM")
 _HASH_DIGITS = 12
 _LIVE_COLUMNS = 100
+
+
+class Image(Protocol):
+    """Where a template was imported from."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
 
 
 class Template(Protocol):
@@ -40,6 +53,12 @@ class Template(Protocol):
     def package_count(self) -> int: ...
     @property
     def built_at(self) -> datetime: ...
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+    @property
+    def workdir(self) -> str | None: ...
+    @property
+    def image(self) -> Image | None: ...
 
 
 def list_templates(context: typer.Context, templates: Path | None = _FOLDER) -> None:
@@ -55,8 +74,9 @@ def list_templates(context: typer.Context, templates: Path | None = _FOLDER) -> 
             template.hash[:_HASH_DIGITS],
             "yes" if template.current else "",
             text.size(template.size_bytes),
-            template.package_count,
+            template.package_count or "",
             f"{template.built_at:%Y-%m-%dT%H:%M:%SZ}",
+            template.image.source if template.image else "a recipe",
         ]
         for template in found
     ]
@@ -84,8 +104,39 @@ def build(
         )
         with _progress(session, verbose=verbose) as progress:
             template = build_template(recipe or _base_recipe(), _folder(templates), progress, options)
-    described = f"{template.name} {template.hash[:_HASH_DIGITS]} ({text.size(template.size_bytes)})"
-    session.output.success(_view(template), described)
+    session.output.success(_view(template), _described(template))
+
+
+def import_image(
+    context: typer.Context,
+    source: str = typer.Argument(
+        ..., help="docker://NAME:TAG, oci:FOLDER:TAG, oci-archive:FILE or docker-archive:FILE."
+    ),
+    name: str | None = typer.Option(None, "--name", help="The template's name.", show_default="the image's"),
+    max_size: float = typer.Option(20, "--max-size", min=0.001, help="The most the image may take, in GiB."),
+    templates: Path | None = _FOLDER,
+    verbose: bool = typer.Option(False, "--verbose", help="Show all that skopeo and umoci say."),
+) -> None:
+    """Make a template from an OCI image. The same image is fetched once; older builds of the name stay."""
+    session = session_of(context)
+    with _errors_explained(session):
+        from opencomputer.server.settings import load_settings
+        from opencomputer.server.templates.images.importer import (
+            ImportLimits,
+            ImportOptions,
+            import_template,
+        )
+
+        options = ImportOptions(
+            environment=os.environ,
+            trust_host_certificates=load_settings(os.environ).trust_host_certificates,
+            limits=ImportLimits(int(max_size * (1 << 30))),
+        )
+        with _progress(session, verbose=verbose) as progress:
+            template = import_template(source, name, _folder(templates), progress, options)
+    for note in template.image.notes if template.image else ():
+        session.output.note(f"note: {note}")
+    session.output.success(_view(template), _described(template))
 
 
 def remove(
@@ -93,26 +144,40 @@ def remove(
     name: str = typer.Argument(..., help="The template's name.", show_default=False),
     hash: str | None = typer.Argument(None, help="Only this build of it.", show_default=False),
     templates: Path | None = _FOLDER,
+    force: bool = typer.Option(False, "--force", help="Even if machines are running from it."),
 ) -> None:
-    """Remove a template. No sandbox may still be using it."""
+    """Remove a template. Sandboxes that sleep and snapshots made from it are lost with it.
+
+    A node removes builds that nothing needs any more by itself.
+    """
     session = session_of(context)
     with _errors_explained(session):
         from opencomputer.server.templates.catalogue import list_templates as find_templates
         from opencomputer.server.templates.catalogue import remove_template
+        from opencomputer.server.templates.usage import machines_using
 
         folder = _folder(templates)
-        known = [template.hash for template in find_templates(folder) if template.name == name]
-        removed = remove_template(folder, name, _whole_hash(hash, known) if hash else None)
+        builds = [template for template in find_templates(folder) if template.name == name]
+        whole = _whole_hash(hash, [template.hash for template in builds]) if hash else None
+        roots = [template.rootfs for template in builds if whole in (None, template.hash)]
+        running = machines_using(roots)
+        if running and not force:
+            raise CommandError(f"{running} machines are running from it; --force removes it all the same")
+        removed = remove_template(
+            folder, name, whole, lambda: session.output.note("waiting for a build to end")
+        )
     value = [_view(template) for template in removed]
     session.output.success(value, f"{name} removed ({len(removed)} builds)")
+    session.output.note("Sandboxes and snapshots that were made from it cannot be started any more.")
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the group."""
-    group = typer.Typer(help="Templates on this machine: list, build, rm.")
+    group = typer.Typer(help="Templates on this machine: list, build, import, rm.")
     group.command("list")(list_templates)
     group.command("ls", hidden=True)(list_templates)
     group.command("build")(build)
+    group.command("import")(import_image)
     group.command("rm")(remove)
     app.add_typer(group, name="template")
 
@@ -152,7 +217,12 @@ def _whole_hash(beginning: str, known: list[str]) -> str:
     return matching[0] if matching else beginning
 
 
+def _described(template: Template) -> str:
+    return f"{template.name} {template.hash[:_HASH_DIGITS]} ({text.size(template.size_bytes)})"
+
+
 def _view(template: Template) -> dict[str, object]:
+    image = template.image
     return {
         "name": template.name,
         "hash": template.hash,
@@ -161,6 +231,10 @@ def _view(template: Template) -> dict[str, object]:
         "sizeBytes": template.size_bytes,
         "packages": template.package_count,
         "builtAt": template.built_at.isoformat(),
+        "environment": dict(template.environment),
+        "workdir": template.workdir,
+        "image": image and {"source": image.source, "digest": image.digest, "user": image.user},
+        "notes": list(image.notes) if image else [],
     }
 
 

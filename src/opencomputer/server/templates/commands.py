@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -31,6 +32,7 @@ ALONE = (
 """In front of every program of a build that mounts something or starts others."""
 
 _LINES_KEPT = 30
+_NOT_FOUND = 127
 _SECONDS_TO_END = 10
 _SECONDS_BETWEEN_LOOKS = 0.5
 _REST = 3
@@ -57,6 +59,7 @@ def run(
     `keep_open` stay open in the program, so that a lock is held until the last process of a build is gone.
     `objection` is asked now and then, by another thread, and once at the end; what it says is the failure.
     """
+    program = _program(arguments)
     try:
         process = subprocess.Popen(
             arguments,
@@ -72,7 +75,7 @@ def run(
             pass_fds=tuple(keep_open),
         )
     except FileNotFoundError as error:
-        raise BuildFailed(f"`{arguments[0]}` is not installed; `make setup` installs it.") from error
+        raise _not_installed(arguments[0]) from error
     last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
     assert process.stdout is not None
     try:
@@ -87,7 +90,19 @@ def run(
         raise BuildFailed(reason)
     if status != 0:
         output = "\n".join(last_lines)
-        raise BuildFailed(f"`{arguments[0]}` failed with status {status}:\n{output}")
+        if status == _NOT_FOUND and shutil.which(program) is None:
+            raise _not_installed(program)
+        raise BuildFailed(f"`{program}` failed with status {status}:\n{output}")
+
+
+def _program(arguments: Sequence[str]) -> str:
+    """What is run in the end, without what stands in front to keep it alone."""
+    rest = arguments[len(ALONE) :] if tuple(arguments[: len(ALONE)]) == ALONE else arguments
+    return next((argument for argument in rest if not argument.startswith("-")), arguments[0])
+
+
+def _not_installed(program: str) -> BuildFailed:
+    return BuildFailed(f"`{program}` is not installed; `make setup` installs it.")
 
 
 @contextmanager

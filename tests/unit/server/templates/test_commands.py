@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from opencomputer.server.templates.commands import BuildFailed, run
+from opencomputer.server.templates.commands import ALONE, BuildFailed, run
+from tests.support.image_tools import needs_root
 
 ENVIRONMENT = {"PATH": os.defpath}
 
@@ -74,3 +75,12 @@ def test_an_objection_counts_when_the_program_was_faster() -> None:
     """A short burst is noticed too."""
     with pytest.raises(BuildFailed, match="too much"):
         run(["true"], environment=ENVIRONMENT, progress=print, objection=lambda: "too much")
+
+
+@needs_root
+def test_a_program_that_runs_alone_is_called_by_its_own_name() -> None:
+    """Not by that of what stands in front of it; also where it is missing."""
+    with pytest.raises(BuildFailed, match=r"`sh` failed with status 3:\nwhy$"):
+        run([*ALONE, "--mount-proc", "sh", "-c", "echo why; exit 3"], environment=ENVIRONMENT, progress=print)
+    with pytest.raises(BuildFailed, match="`no-such-program` is not installed; `make setup`"):
+        run([*ALONE, "no-such-program"], environment=ENVIRONMENT, progress=print)
