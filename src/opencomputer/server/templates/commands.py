@@ -85,7 +85,7 @@ def run(
                 progress(line.rstrip())
             status = process.wait()
     finally:
-        _end(process)
+        _end(process, gently=program == arguments[0])
     if reason := next(iter(reasons), None) or objection():
         raise BuildFailed(reason)
     if status != 0:
@@ -132,15 +132,20 @@ def _watched(process: subprocess.Popen[str], objection: Objection) -> Generator[
         watcher.join()
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """End the whole process group if it still runs; an interrupted build must not go on in the background."""
-    if process.stdout is not None:
-        process.stdout.close()
-    if process.poll() is not None:
-        return
-    os.killpg(process.pid, signal.SIGTERM)
-    try:
-        process.wait(_SECONDS_TO_END)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+def _end(process: subprocess.Popen[str], *, gently: bool) -> None:
+    """End the whole process group if it still runs; an interrupted build must not go on in the background.
+
+    What runs alone leaves nothing that it would have to tidy up, and would not hear a polite request.
+    """
+    assert process.stdout is not None
+    if process.poll() is None:
+        if gently:
+            os.killpg(process.pid, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_SECONDS_TO_END)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        # The end comes when the last process is gone: only then nobody writes to the draft any more.
+        process.stdout.read()
+    process.stdout.close()
