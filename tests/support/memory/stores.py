@@ -345,15 +345,16 @@ class MemorySnapshots:
         await self._tables.moment("snapshots.wanted")
         snapshots = [row for row in self._rows.values() if row.state is not SnapshotState.FAILED]
         sandboxes = [row for row in self._tables.sandboxes.values() if row.state not in TERMINAL]
+        machines = list(self._tables.machines.values())
         return Wanted(
             layers=frozenset[LayerId]().union(
                 *(row.origin.layers for row in snapshots),
                 *(row.layers + row.origin_layers for row in sandboxes),
-                *(row.layers for row in self._tables.machines.values()),
+                *(row.layers for row in machines),
             ),
             memories=frozenset(row.memory.id for row in snapshots if row.memory is not None),
             template_hashes=frozenset(
-                [row.origin.template_hash for row in snapshots] + [row.template_hash for row in sandboxes]
+                row.template_hash for row in (*(each.origin for each in snapshots), *sandboxes, *machines)
             ),
         )
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from opencomputer.server.contracts.stores import SandboxFields
+from opencomputer.server.contracts.driver import MachineId
+from opencomputer.server.contracts.stores import MachineRow, SandboxFields
 from opencomputer.server.domain.errors import OpenComputerError
+from opencomputer.server.domain.layers import LayerId
 from opencomputer.server.domain.sandbox import TRANSITIONS, Sandbox, SandboxState, StopReason
 from opencomputer.server.domain.snapshot import Patch, Snapshot, SnapshotKind, SnapshotPurpose, SnapshotState
 from opencomputer.server.stores.sql.database import Database
@@ -35,19 +37,21 @@ class Play:
     chance: random.Random
     sandboxes: Sequence[Sandbox] = ()
     snapshots: list[Snapshot] = field(default_factory=list[Snapshot])
+    machines: list[MachineRow] = field(default_factory=list[MachineRow])
     patches: list[Patch] = field(default_factory=list[Patch])
 
     def step(self) -> Callable[[Stores], Awaitable[object]]:
         steps = [self._add_sandbox, self._add_snapshot]
         if self.sandboxes:
             steps += [self._move, self._move, self._move, self._update]
+            steps += [self._add_machine, self._remove_machine]
         if self.snapshots:
             steps += [self._ready, self._fail, self._remove, self._add_patch, self._add_patch]
         if self.patches:
             steps += [self._remove_patch]
         return self.chance.choice(steps)()
 
-    def _layers(self) -> tuple[str, ...]:
+    def _layers(self) -> tuple[LayerId, ...]:
         return tuple(self.chance.sample(_LAYERS, self.chance.randrange(3)))
 
     def _checkpoint(self) -> SnapshotId | None:
@@ -74,6 +78,21 @@ class Play:
         return lambda stores: stores.sandboxes.move(
             row.id, before, after, at=at, reason=StopReason.CRASH, fields=fields, concurrency_limit=limit
         )
+
+    def _add_machine(self) -> Callable[[Stores], Awaitable[object]]:
+        row, layers = self.chance.choice(self.sandboxes), self._layers()
+        machine = rows.machine(template_hash=self.chance.choice("abc"), layers=layers)
+        self.machines.append(machine)
+
+        async def add_and_claim(stores: Stores) -> None:
+            await stores.machines.add(machine)
+            await stores.machines.claim(machine.id, row.id, "a token", {"layers": layers})
+
+        return add_and_claim
+
+    def _remove_machine(self) -> Callable[[Stores], Awaitable[object]]:
+        gone = self.machines.pop().id if self.machines else MachineId("m000000000000000")
+        return lambda stores: stores.machines.remove(gone)
 
     def _update(self) -> Callable[[Stores], Awaitable[object]]:
         row, fields = self.chance.choice(self.sandboxes), self._fields()
@@ -143,6 +162,7 @@ async def everything(stores: Stores, play: Play) -> object:
         [await stores.patches.list(row.id) for row in play.snapshots],
         [await stores.snapshots.checkpoints(play.org, each) for each in _SOURCES],
         [await stores.snapshots.protected(each) for each in _SOURCES],
+        {row.id: row for row in await stores.machines.list()},
         await stores.snapshots.wanted(),
     )
 

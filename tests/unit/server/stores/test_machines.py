@@ -19,7 +19,7 @@ async def only(stores: Stores) -> MachineRow:
 
 
 async def test_a_row_is_there_before_the_machine(stores: Stores) -> None:
-    row = rows.machine()
+    row = rows.machine(layers=(rows.layer(), rows.layer()))
     await stores.machines.add(row)
     assert await only(stores) == row
 

@@ -111,6 +111,7 @@ async def test_what_ran_before_goes_on_and_becomes_due(migrated: Stores) -> None
     assert replace(running, due_at=None) == expected
     assert (await found(migrated, "sb-lasting")).due_at is None
     (machine,) = await migrated.machines.list()
+    assert machine.layers == ()
     assert machine.record is not None
     assert machine.record.state == {"pid": 12}
 

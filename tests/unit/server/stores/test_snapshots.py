@@ -244,6 +244,17 @@ async def test_the_template_builds_that_snapshots_and_sandboxes_stand_on_are_wan
     assert wanted.template_hashes == {"of processing", "of ready", "of running", "of hibernated"}
 
 
+async def test_what_a_machine_stands_on_is_wanted_as_long_as_the_machine_is_there(stores: Stores) -> None:
+    row = rows.machine(template_hash="of a machine", layers=(rows.layer(), rows.layer()))
+    await stores.machines.add(row)
+    await stores.machines.stopping(row.id)
+    assert await stores.snapshots.wanted() == Wanted(
+        frozenset(row.layers), frozenset(), frozenset({"of a machine"})
+    )
+    await stores.machines.remove(row.id)
+    assert await stores.snapshots.wanted() == Wanted(frozenset(), frozenset())
+
+
 async def test_what_is_failed_removed_or_stopped_is_not_wanted_any_more(stores: Stores) -> None:
     org = await stores.new_org()
     failing = await stores.new_checkpoint(org, MINE, origin=of(rows.layer()))

@@ -111,7 +111,7 @@ machines = sa.Table(
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.Column("record", sa.JSON(none_as_null=True)),
     sa.Column("sandbox_id", sa.String),
-    sa.Column("layers", LayerIds, nullable=False),
+    sa.Column("layers", LayerIds, nullable=False, server_default=_NO_LAYERS),
 )
 
 snapshots = sa.Table(
