@@ -128,7 +128,9 @@ def compose(
         ),
         keepers=(
             IdleTimeouts(plugins.sandboxes, machinery.live, services.hibernation, plugins.clock, background),
-            Collection(plugins.artefacts, plugins.snapshots, machinery.golden, plugins.clock),
+            Collection(
+                plugins.artefacts, plugins.snapshots, machinery.golden, plugins.templates, plugins.clock
+            ),
             ImageUpkeep(services.images, services.snapshots, plugins.clock),
         ),
     )
@@ -173,7 +175,7 @@ def _services(
 ) -> Services:
     clock, lifecycle, transitions = plugins.clock, machinery.lifecycle, machinery.transitions
     boot, captures, live = machinery.boot, machinery.captures, machinery.live
-    patches = Patches(plugins.patches, plugins.snapshots, plugins.sandboxes, clock)
+    patches = Patches(plugins.patches, plugins.snapshots, plugins.sandboxes, transitions, clock)
     checkpoints = Checkpoints(plugins.snapshots, lifecycle, transitions, captures, clock, background)
     succession = Succession(plugins.sandboxes, lifecycle, live, machinery.provisioning, clock, background)
     hibernation = Hibernation(

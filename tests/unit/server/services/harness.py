@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Collection as AnyCollection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from opencomputer.server.services.sandboxes.admission import Admission
 from opencomputer.server.services.sandboxes.boot import Boot, machine_limits
 from opencomputer.server.services.sandboxes.capture import Captures
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
+from opencomputer.server.services.sandboxes.collection import Collection
 from opencomputer.server.services.sandboxes.commands import Commands
 from opencomputer.server.services.sandboxes.diffs import Diffs
 from opencomputer.server.services.sandboxes.forks import Forks
@@ -75,7 +77,7 @@ class MemoryTemplates:
     def find(self, name: str, hash: str) -> TemplateLayers | None:
         return next((each for each in [*self.templates, *self.old] if each.hash == hash), None)
 
-    def prune(self, wanted_hashes: Collection[str]) -> Sequence[str]:
+    def prune(self, wanted_hashes: AnyCollection[str]) -> Sequence[str]:
         gone = [each.hash for each in self.old if each.hash not in wanted_hashes]
         self.old = [each for each in self.old if each.hash in wanted_hashes]
         return gone
@@ -189,7 +191,9 @@ class Process:
 
     def _state(self, node: Node) -> None:
         lifecycle, transitions, background = self.lifecycle, self.transitions, self.background
-        self.patches = Patches(MemoryPatches(node.tables), self.snapshots, self.sandboxes, self.clock)
+        self.patches = Patches(
+            MemoryPatches(node.tables), self.snapshots, self.sandboxes, transitions, self.clock
+        )
         self.hibernation = Hibernation(
             self.sandboxes,
             self.snapshots,
@@ -226,6 +230,7 @@ class Process:
             background,
         )
         self.idle = IdleTimeouts(self.sandboxes, self.live, self.hibernation, self.clock, background)
+        self.collection = Collection(self.artefacts, self.snapshots, self.golden, node.templates, self.clock)
         self.diffs = Diffs(
             self.checkpoints, lifecycle, transitions, self.captures, self.artefacts, node.templates
         )

@@ -51,7 +51,8 @@ async def test_a_kill_answers_before_the_machine_is_gone(node: Node) -> None:
         began = process.clock.monotonic()
         await process.lifecycle.kill(ORG, live.id)
         assert process.clock.monotonic() == began
-        assert [row.state for row in node.tables.machines.values()] == [MachineState.CLAIMED]
+        assert [row.state for row in node.tables.machines.values()] == [MachineState.STOPPING]
+        assert len(node.host.machines) == 1
     assert node.host.machines == {}
 
 

@@ -131,22 +131,28 @@ class Boot:
             memory_image=None if memory is None else memory.path,
             network=sandbox.network_enabled,
         )
-        async with self._admission.place():
-            machine = await self._provisioning.start(
-                spec, sandbox.template_hash, guest_token=token, sandbox_id=sandbox.id, layers=layers
-            )
+        try:
+            async with self._admission.place():
+                machine = await self._provisioning.start(
+                    spec, sandbox.template_hash, guest_token=token, sandbox_id=sandbox.id, layers=layers
+                )
+            await self._introduce(machine, sandbox, layers, new_boot=copied or memory is None, copied=copied)
+        except (MachineLost, GuestFault) as error:
+            raise StartFailed from error
+        return machine
+
+    async def _introduce(
+        self, machine: Machine, sandbox: Sandbox, layers: tuple[LayerId, ...], *, new_boot: bool, copied: bool
+    ) -> None:
+        """Tell a machine whose it is, and write it down. On failure the machine is gone."""
         try:
             token = naming.new_guest_token()
-            new_boot = copied or memory is None
             await machine.identify(_identity(sandbox, token, new_boot=new_boot, copied=copied))
             # Only now: until then the sandbox has the machine it had before, or none.
-            await self._provisioning.claim(machine, sandbox.id, token, _facts_of_machine(sandbox, layers))
-        except BaseException as error:
+            await self._provisioning.claim(machine, sandbox.id, token, facts_of_machine(sandbox, layers))
+        except BaseException:
             await asyncio.shield(self._provisioning.stop(machine))
-            if isinstance(error, MachineLost | GuestFault):
-                raise StartFailed from error
             raise
-        return machine
 
     async def _claim(self, sandbox: Sandbox, template: TemplateLayers) -> Machine:
         limits = machine_limits(sandbox.shape)
@@ -164,7 +170,7 @@ class Boot:
         return machine
 
 
-def _facts_of_machine(sandbox: Sandbox, layers: tuple[LayerId, ...]) -> SandboxFields:
+def facts_of_machine(sandbox: Sandbox, layers: tuple[LayerId, ...]) -> SandboxFields:
     """What is only true of a sandbox together with this machine of it."""
     return {
         "layers": layers,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -24,7 +24,7 @@ from opencomputer.server.domain.snapshot import (
     to_delete,
 )
 from opencomputer.server.services.background import Background
-from opencomputer.server.services.sandboxes.capture import Captures
+from opencomputer.server.services.sandboxes.capture import Captures, reason_of
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.transitions import Transitions
@@ -90,16 +90,15 @@ class Checkpoints:
                 await self._fill(live, snapshot, excluding)
         except TimeoutError:
             await self._fail(snapshot, f"it took longer than {_CAPTURE_SECONDS:.0f} s")
-        except OpenComputerError as error:
-            await self._fail(snapshot, error.message)
-        except BaseException:
-            await asyncio.shield(self._fail(snapshot, "the server failed; see its log"))
-            raise
+        except BaseException as error:
+            await asyncio.shield(self._fail(snapshot, reason_of(error)))
+            if not isinstance(error, OpenComputerError):
+                raise
         finally:
             excluding.close()
 
     async def _begin(self, live: LiveSandbox, request: NewCheckpoint) -> Snapshot:
-        sandbox = await self._lifecycle.get(live.sandbox.org_id, live.id)
+        sandbox = await self._lifecycle.held(live)
         existing = [
             each
             for each in await self._snapshots.checkpoints(sandbox.org_id, sandbox.id)
@@ -184,9 +183,7 @@ class Checkpoints:
         task = self._under_way.get(checkpoint_id)
         if task is not None:
             await self.visible(org_id, checkpoint_id)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_READY_SECONDS):
-                    await asyncio.shield(task)
+            await asyncio.wait([task], timeout=_READY_SECONDS)
         checkpoint = await self.visible(org_id, checkpoint_id)
         if checkpoint.state is SnapshotState.PROCESSING:
             raise InvalidInput("the checkpoint is not ready yet", status=checkpoint.state)

@@ -1,12 +1,15 @@
-"""Removing layers and memory images that nothing needs any more."""
+"""Removing layers, memory images and template builds that nothing needs any more."""
 
 from __future__ import annotations
+
+import asyncio
 
 import structlog
 
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.stores import SnapshotStore
+from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 
 _log = structlog.get_logger(__name__)
@@ -18,11 +21,17 @@ class Collection:
     """Mark and sweep: what rows name stays. What is being made is too young to go (`Artefacts.collect`)."""
 
     def __init__(
-        self, artefacts: Artefacts, snapshots: SnapshotStore, golden: GoldenImages, clock: Clock
+        self,
+        artefacts: Artefacts,
+        snapshots: SnapshotStore,
+        golden: GoldenImages,
+        templates: TemplateCatalogue,
+        clock: Clock,
     ) -> None:
         self._artefacts = artefacts
         self._snapshots = snapshots
         self._golden = golden
+        self._templates = templates
         self._clock = clock
 
     async def keep(self) -> None:
@@ -40,4 +49,7 @@ class Collection:
         removed = await self._artefacts.collect(layers, wanted.memories)
         if removed:
             _log.info("removed layers and memory images that nothing needs", count=removed)
+        pruned = await asyncio.to_thread(self._templates.prune, wanted.template_hashes)
+        if pruned:
+            _log.info("removed template builds that nothing needs", hashes=pruned)
         return removed

@@ -46,12 +46,13 @@ class Diffs:
         if sandbox.state is SandboxState.STOPPED:
             raise Gone
         before = await self._before(sandbox, since)
-        below = await self._folders(sandbox.layers)
         if sandbox.state is SandboxState.HIBERNATED:
-            return await self._compare(sandbox, before, below)
+            return await self._compare(sandbox, before, await self._folders(sandbox.layers))
         live = await self._lifecycle.running(org_id, sandbox_id)
         async with AsyncExitStack() as stack:
             with self._transitions.exclusive(sandbox_id, "a diff", closes=False):
+                sandbox = await self._lifecycle.held(live)
+                below = await self._folders(sandbox.layers)
                 saving = await stack.enter_async_context(
                     self._captures.saving(live.machine, sandbox.layers, memory=False)
                 )

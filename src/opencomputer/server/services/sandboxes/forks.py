@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
-from opencomputer.server.domain.errors import InvalidInput, NotFound, OpenComputerError
+from opencomputer.server.domain.errors import Gone, InvalidInput
 from opencomputer.server.domain.limits import TIERS
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape
 from opencomputer.server.domain.snapshot import Origin, origin_of
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.capture import Captures
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
-from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, NewSandbox, Source
+from opencomputer.server.services.sandboxes.lifecycle import Created, Lifecycle, NewSandbox, Source
 from opencomputer.server.services.sandboxes.live import LiveSandbox, LiveSandboxes
 from opencomputer.server.services.sandboxes.patches import Patches
 from opencomputer.server.services.sandboxes.reach import Reach
@@ -70,8 +70,6 @@ class Forks:
         """
         checkpoint = await self._checkpoints.usable(org_id, checkpoint_id)
         origin = replace(checkpoint.origin, patch_source=checkpoint.id, patch_position=0)
-        if checkpoint.origin.patch_source == checkpoint.id:
-            origin = replace(origin, patch_position=checkpoint.origin.patch_position)
         return await self._make(org_id, Source(origin, checkpoint.memory, checkpoint.id), request)
 
     async def fork(
@@ -88,9 +86,9 @@ class Forks:
         return await self._background.carry_out(work, name=f"fork {sandbox_id}")
 
     async def _fork(self, live: LiveSandbox, count: int, request: ForkRequest) -> Sequence[Forked]:
-        sandbox = await self._lifecycle.get(live.sandbox.org_id, live.id)
         async with AsyncExitStack() as stack:
             with self._transitions.exclusive(live.id, "a fork", closes=False), live.activity.request():
+                sandbox = await self._lifecycle.held(live)
                 saving = await stack.enter_async_context(
                     self._captures.saving(live.machine, sandbox.layers, memory=True)
                 )
@@ -101,17 +99,19 @@ class Forks:
     async def _make_all(
         self, org_id: OrgId, source: Source, count: int, request: ForkRequest
     ) -> Sequence[Forked]:
-        results = await asyncio.gather(
-            *(self._make(org_id, source, request) for _ in range(count)), return_exceptions=True
-        )
-        failures = [each for each in results if isinstance(each, BaseException)]
-        made = [each for each in results if isinstance(each, Forked)]
-        if failures:
-            for each in made:
-                with suppress(OpenComputerError):
-                    await self._lifecycle.kill(org_id, each.sandbox.id)
-            raise failures[0]
-        return made
+        tasks = [asyncio.create_task(self._make(org_id, source, request)) for _ in range(count)]
+        try:
+            return await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.shield(self._undo(org_id, tasks))
+            raise
+
+    async def _undo(self, org_id: OrgId, tasks: Sequence[asyncio.Task[Forked]]) -> None:
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Forked):
+                await self._lifecycle.kill(org_id, result.sandbox.id)
 
     async def _make(self, org_id: OrgId, source: Source, request: ForkRequest) -> Forked:
         new = NewSandbox(
@@ -126,11 +126,20 @@ class Forks:
             request_hash="",
         )
         created = await self._lifecycle.create(org_id, new, source)
-        live = self._live.get(org_id, created.sandbox.id)
+        try:
+            return await self._patched(created)
+        except BaseException:
+            # Nobody has learnt its id.
+            await asyncio.shield(self._lifecycle.kill(org_id, created.sandbox.id))
+            raise
+
+    async def _patched(self, created: Created) -> Forked:
+        org_id, sandbox_id = created.sandbox.org_id, created.sandbox.id
+        live = self._live.get(org_id, sandbox_id)
         if live is None:
-            raise NotFound("the fork was killed as soon as it was made")
+            raise Gone
         await self._patches.apply(live)
-        return Forked(await self._lifecycle.get(org_id, created.sandbox.id), created.memory_restored)
+        return Forked(await self._lifecycle.get(org_id, sandbox_id), created.memory_restored)
 
 
 def fork_shape(origin: Origin, memory_mb: int | None) -> SandboxShape:

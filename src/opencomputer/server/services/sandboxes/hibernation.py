@@ -118,8 +118,9 @@ class Hibernation:
             return self._asleep(live, sandbox, snapshot, captured)
 
     def _is_in_use(self, live: LiveSandbox, sandbox: Sandbox) -> bool:
-        due_at = deadline(live.activity.last(), sandbox.timeout_seconds)
-        return due_at is None or due_at > self._clock.now()
+        # The row's own deadline counts too: the timeout may have been set anew just now.
+        dues = (deadline(live.activity.last(), sandbox.timeout_seconds), sandbox.due_at)
+        return any(due_at is None or due_at > self._clock.now() for due_at in dues)
 
     def _new_snapshot(self, sandbox: Sandbox) -> Snapshot:
         return Snapshot(

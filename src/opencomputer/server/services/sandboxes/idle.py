@@ -16,6 +16,7 @@ from opencomputer.server.contracts.stores import SandboxStore
 from opencomputer.server.domain.errors import Gone, NotFound, OpenComputerError, OperationInProgress
 from opencomputer.server.domain.sandbox import Sandbox, backoff_seconds
 from opencomputer.server.services.background import Background
+from opencomputer.server.services.sandboxes.capture import reason_of
 from opencomputer.server.services.sandboxes.hibernation import Hibernation
 from opencomputer.server.services.sandboxes.lifecycle import deadline
 from opencomputer.server.services.sandboxes.live import LiveSandboxes
@@ -82,17 +83,20 @@ class IdleTimeouts:
             await self._hibernation.hibernate_unused(live)
         except (OperationInProgress, Gone, NotFound):
             return  # in use after all, or stopped: the next look decides
-        except OpenComputerError as error:
-            await self._postpone(sandbox, error)
+        except Exception as error:
+            # Whatever it is: not every second again.
+            await self._postpone(sandbox, reason_of(error))
+            if not isinstance(error, OpenComputerError):
+                raise
 
-    async def _postpone(self, sandbox: Sandbox, error: OpenComputerError) -> None:
+    async def _postpone(self, sandbox: Sandbox, reason: str) -> None:
         """Never destroy what could not be put to sleep; try again later and later."""
         failures = sandbox.hibernate_failures + 1
         pause = backoff_seconds(failures)
         _log.error(
             "an unused sandbox could not be put to sleep; it runs on",
             sandbox=sandbox.id,
-            reason=error.message,
+            reason=reason,
             next_attempt_seconds=pause,
         )
         await self._sandboxes.update(
@@ -100,6 +104,6 @@ class IdleTimeouts:
             {
                 "due_at": self._clock.now() + timedelta(seconds=pause),
                 "hibernate_failures": failures,
-                "last_hibernate_error": error.message,
+                "last_hibernate_error": reason,
             },
         )

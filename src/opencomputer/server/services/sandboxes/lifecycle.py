@@ -85,6 +85,13 @@ def deadline(now: datetime, timeout_seconds: int) -> datetime | None:
     return now + timedelta(seconds=timeout_seconds) if timeout_seconds else None
 
 
+def last_use(sandbox: Sandbox, now: datetime) -> datetime:
+    """When a sandbox of an earlier process was used last, as far as its deadline tells."""
+    if sandbox.due_at is None:
+        return now
+    return min(now, sandbox.due_at - timedelta(seconds=sandbox.timeout_seconds))
+
+
 class Lifecycle:
     """The use cases of `/api/sandboxes`. Each change of state is a compare-and-set in the store."""
 
@@ -242,14 +249,17 @@ class Lifecycle:
 
     def attend(self, sandbox: Sandbox, machine: Machine) -> LiveSandbox:
         """Serve a running sandbox from now on, and notice when its machine ends."""
-        live = LiveSandbox(sandbox, machine, Activity(self._clock))
+        return self._attend(sandbox, machine, Activity(self._clock, self._clock.now()))
+
+    def _attend(self, sandbox: Sandbox, machine: Machine, activity: Activity) -> LiveSandbox:
+        live = LiveSandbox(sandbox, machine, activity)
         self._live.add(live)
         self._background.start(self._watch(live), name=f"watch {sandbox.id}")
         return live
 
     async def resume(self, sandbox: Sandbox, machine: Machine) -> None:
         """Serve a sandbox of an earlier process again, unless it has been killed meanwhile."""
-        self.attend(sandbox, machine)
+        self._attend(sandbox, machine, Activity(self._clock, last_use(sandbox, self._clock.now())))
         # Looked at after it is served: a kill either finds it there or is seen here.
         current = await self._sandboxes.get(sandbox.org_id, sandbox.id)
         stopped = current is None or current.state is not SandboxState.RUNNING
@@ -267,7 +277,7 @@ class Lifecycle:
     async def _record_crash(self, live: LiveSandbox) -> bool:
         """False: the sandbox goes on without this machine."""
         while True:
-            # An operation that is under way finds its machine ended, and brings the sandbox to a state of rest.
+            # What is under way finds its machine ended, and brings the sandbox to a state of rest.
             await self._transitions.over(live.id)
             row = await self._sandboxes.get(live.sandbox.org_id, live.id)
             if live.ended.is_set():
@@ -312,7 +322,7 @@ class Lifecycle:
     async def held(self, live: LiveSandbox) -> Sandbox:
         """The row of a sandbox which the caller has excluded others from.
 
-        Raises Gone; and OperationInProgress when it got another machine, or none, before others were excluded.
+        Raises Gone; and OperationInProgress when it got another machine, or none, before they were.
         """
         sandbox = await self.get(live.sandbox.org_id, live.id)
         if sandbox.state is SandboxState.STOPPED:
@@ -326,19 +336,22 @@ class Lifecycle:
 
         Wins over whatever is under way: that finds its sandbox stopped and ends its machine.
         """
+        await self._background.carry_out(self._kill(org_id, sandbox_id), name=f"kill {sandbox_id}")
+
+    async def _kill(self, org_id: OrgId, sandbox_id: SandboxId) -> None:
         while True:
             sandbox = await self.get(org_id, sandbox_id)
             if sandbox.state is SandboxState.STOPPED:
                 return
             if await self._move(sandbox, sandbox.state, SandboxState.STOPPED, StopReason.USER_REQUESTED):
                 break
-        # Read again: it may have slept, as something else, since the row was read.
-        sandbox = await self.get(org_id, sandbox_id)
         live = self._live.remove(sandbox_id)
         if live is not None:
             self._background.start(
                 self._provisioning.stop(live.machine), name=f"stop {sandbox_id}", finish=True
             )
+        # Read again: it may have slept, as something else, since the row was read.
+        sandbox = await self.get(org_id, sandbox_id)
         if sandbox.hibernation is not None:
             await self._snapshots.remove(sandbox.hibernation)
 
@@ -351,7 +364,16 @@ class Lifecycle:
         await self._sandboxes.update(sandbox_id, {"timeout_seconds": seconds, "due_at": due_at})
 
     async def detach(self) -> None:
-        """Let go of every machine without ending it: the next process adopts them."""
+        """Let go of every machine without ending it: the next process adopts them.
+
+        What is under way with them comes to its end before, and when they were used last is written down.
+        """
+        await self._background.finish()
+        for row in await self._sandboxes.in_states([SandboxState.RUNNING]):
+            live = self._live.get(row.org_id, row.id)
+            due_at = None if live is None else deadline(live.activity.last(), row.timeout_seconds)
+            if due_at is not None and row.due_at is not None and due_at > row.due_at:
+                await self._sandboxes.update(row.id, {"due_at": due_at})
         for live in self._live:
             self._live.remove(live.id, Ending.HANDED_ON)
             await live.machine.detach()

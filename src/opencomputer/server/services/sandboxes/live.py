@@ -28,9 +28,9 @@ class Ending(StrEnum):
 class Activity:
     """When a sandbox was used last: by a request that began or ended, or by a message on a socket."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, last: datetime) -> None:
         self._clock = clock
-        self._last = clock.now()
+        self._last = last
         self._requests = 0
 
     def touch(self) -> None:

@@ -12,6 +12,7 @@ from opencomputer.server.domain.errors import Conflict, InvalidInput, NotFound
 from opencomputer.server.domain.snapshot import Patch, Snapshot, SnapshotPurpose, SnapshotState
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.scripts import run_script
+from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId, PatchId, SnapshotId
 
 PATCH_SECONDS = 300.0
@@ -22,11 +23,17 @@ _TAIL_BYTES = 500
 
 class Patches:
     def __init__(
-        self, patches: PatchStore, snapshots: SnapshotStore, sandboxes: SandboxStore, clock: Clock
+        self,
+        patches: PatchStore,
+        snapshots: SnapshotStore,
+        sandboxes: SandboxStore,
+        transitions: Transitions,
+        clock: Clock,
     ) -> None:
         self._patches = patches
         self._snapshots = snapshots
         self._sandboxes = sandboxes
+        self._transitions = transitions
         self._clock = clock
 
     async def add(
@@ -75,13 +82,21 @@ class Patches:
             async with asyncio.timeout(ALL_PATCHES_SECONDS):
                 for patch in pending:
                     error = await self._run(live, patch)
-                    if error is not None:
+                    if error is not None or not await self._still_served(live):
                         break
                     await self._sandboxes.update(live.id, {"patch_position": patch.sequence})
         except TimeoutError:
             error = f"the patches took longer than {ALL_PATCHES_SECONDS:.0f} s in all"
-        await self._sandboxes.update(live.id, {"patch_error": error})
+        if await self._still_served(live):
+            await self._sandboxes.update(live.id, {"patch_error": error})
         return error
+
+    async def _still_served(self, live: LiveSandbox) -> bool:
+        """Whether what a patch has just done to this machine is part of the sandbox. After a restore it is
+        not, and the position must be the checkpoint's."""
+        if self._transitions.closes(live.id):
+            await self._transitions.over(live.id)
+        return not live.ended.is_set()
 
     async def _run(self, live: LiveSandbox, patch: Patch) -> str | None:
         with live.activity.request():

@@ -53,14 +53,11 @@ class Power:
 
     async def _restart(self, live: LiveSandbox, what: str) -> None:
         with self._transitions.exclusive(live.id, what, closes=True):
-            await self._lifecycle.held(live)
             boot_again = partial(self._boot_again, live)
             await self._succession.replace(live, SandboxState.REBOOTING, Ending.REBOOTED, boot_again)
 
     async def _boot_again(self, live: LiveSandbox, sandbox: Sandbox) -> Successor:
-        async with self._captures.saving(
-            live.machine, sandbox.layers, memory=False, go_on=False
-        ) as saving:
+        async with self._captures.saving(live.machine, sandbox.layers, memory=False, go_on=False) as saving:
             layers, _ = await saving.keep_files()
         target = replace(sandbox, layers=layers)
         return Successor(target, await self._boot.cold(target, layers))

@@ -12,6 +12,7 @@ from opencomputer.server.contracts.driver import MachineId, MachineSpec
 from opencomputer.server.contracts.machine import Machine, Machines
 from opencomputer.server.contracts.stores import MachineRow, MachineState, MachineStore, SandboxFields
 from opencomputer.server.domain import naming
+from opencomputer.server.domain.errors import MachineLost
 from opencomputer.server.domain.layers import LayerId
 from opencomputer.wire.ids import SandboxId
 
@@ -43,8 +44,13 @@ class Provisioning:
         return MachineId(naming.new_machine_id())
 
     def guest_token(self, machine: Machine) -> str:
-        """What the machine's guest accepts at present: a memory image of it will want to be told the same."""
-        return self._tokens[machine.id]
+        """What the machine's guest accepts at present: a memory image of it will want to be told the same.
+
+        Raises MachineLost when the machine was stopped."""
+        try:
+            return self._tokens[machine.id]
+        except KeyError:
+            raise MachineLost from None
 
     def layers(self, machine: Machine) -> tuple[LayerId, ...]:
         """The kept layers that the machine stands on."""
@@ -106,7 +112,7 @@ class Provisioning:
         self._tokens[machine.id] = guest_token
 
     async def stop(self, machine: Machine) -> None:
-        """End a machine and forget it. What goes wrong is left to the reconciler."""
+        """End a machine and forget it. Idempotent. What goes wrong is left to the reconciler."""
         self.stops_under_way.add(machine.id)
         try:
             await self._store.stopping(machine.id)
@@ -115,8 +121,7 @@ class Provisioning:
         except Exception:
             _log.exception("a machine could not be removed; it will be tried again", machine=machine.id)
         finally:
-            self._count -= 1
-            self._tokens.pop(machine.id, None)
+            self._count -= self._tokens.pop(machine.id, None) is not None
             self._layers.pop(machine.id, None)
             self.stops_under_way.discard(machine.id)
 

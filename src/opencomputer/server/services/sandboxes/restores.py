@@ -48,7 +48,6 @@ class Restores:
 
     async def _restore(self, live: LiveSandbox, checkpoint: Snapshot) -> None:
         with self._transitions.exclusive(live.id, "a restore", closes=True):
-            await self._lifecycle.held(live)
             boot = partial(self._boot_from, checkpoint)
             await self._succession.replace(live, SandboxState.RESTORING, Ending.RESTORED, boot)
 

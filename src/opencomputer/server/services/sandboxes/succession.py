@@ -60,14 +60,15 @@ class Succession:
         """Serve the sandbox with what `make` makes, and let the old machine go. Whoever calls this excludes
         others. When it fails, the sandbox goes on with the old machine.
 
-        Raises Gone when the sandbox was killed meanwhile, and whatever `make` raises.
+        Raises Gone when the sandbox was killed, OperationInProgress, and whatever `make` raises.
         """
+        sandbox = await self._lifecycle.held(live)
         if not await self._move(live, SandboxState.RUNNING, state):
             raise Gone
         made: Successor | None = None
-        # Read only now: what could still be written before, as the position of a patch, is in it.
-        sandbox = await self._lifecycle.get(live.sandbox.org_id, live.id)
         try:
+            # Read again: what could still be written until now, as the position of a patch, is in it.
+            sandbox = await self._lifecycle.get(sandbox.org_id, live.id)
             made = await make(sandbox)
             row = await self._hand_over(live, state, made)
         except BaseException:
@@ -104,10 +105,20 @@ class Succession:
         if current.state is not state:
             return
         await let_go_on(live.machine)
-        # A successor may have been claimed already: say again whose machine this is, and what is true of it.
-        token = self._provisioning.guest_token(live.machine)
-        await self._provisioning.claim(live.machine, live.id, token, facts_of_machine(sandbox, sandbox.layers))
+        if current.machine_id != live.machine.id:
+            await self._claim_again(live, sandbox)
         await self._move(live, state, SandboxState.RUNNING)
+
+    async def _claim_again(self, live: LiveSandbox, sandbox: Sandbox) -> None:
+        """A successor was claimed: say again whose machine the old one is, and what is true of it."""
+        try:
+            token, facts = (
+                self._provisioning.guest_token(live.machine),
+                facts_of_machine(sandbox, sandbox.layers),
+            )
+            await self._provisioning.claim(live.machine, live.id, token, facts)
+        except Exception:
+            _log.exception("the store has the wrong machine of a sandbox", sandbox=live.id)
 
     def _let_go(self, machine: Machine) -> None:
         self._background.start(self._provisioning.stop(machine), name=f"let go of {machine.id}", finish=True)
