@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from opencomputer.sdk.diffs import FileChange
     from opencomputer.sdk.errors import (
         AuthError,
+        BuildFailedError,
         CheckpointFailedError,
         ConflictError,
         ExecFailedError,
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
     from opencomputer.sdk.exec import Exec
     from opencomputer.sdk.exec_session import ExecSession
     from opencomputer.sdk.files import EntryInfo, Filesystem
+    from opencomputer.sdk.image import Image, ImageStep
     from opencomputer.sdk.process_result import ExecSessionInfo, ProcessResult
     from opencomputer.sdk.pty import LinkLostError, Pty, PtySession
     from opencomputer.sdk.sandbox import Sandbox
     from opencomputer.sdk.sandbox_request import SandboxRequest
     from opencomputer.sdk.shell import Shell
+    from opencomputer.sdk.snapshots import Snapshots
 
     __version__: str
 
@@ -50,6 +53,7 @@ _MODULE_OF = {
     "AgentSession": "agent_session",
     "AgentSessionInfo": "agent",
     "AuthError": "errors",
+    "BuildFailedError": "errors",
     "Checkpoint": "checkpoints",
     "CheckpointFailedError": "errors",
     "Checkpoints": "checkpoints",
@@ -62,6 +66,8 @@ _MODULE_OF = {
     "ExecTimeoutError": "errors",
     "FileChange": "diffs",
     "Filesystem": "files",
+    "Image": "image",
+    "ImageStep": "image",
     "LinkLostError": "pty",
     "NotFoundError": "errors",
     "NotSupportedError": "errors",
@@ -77,6 +83,7 @@ _MODULE_OF = {
     "Shell": "shell",
     "ShellBusyError": "errors",
     "ShellClosedError": "errors",
+    "Snapshots": "snapshots",
     "UnavailableError": "errors",
     "UnexpectedAnswerError": "errors",
     "ValidationError": "errors",
@@ -88,6 +95,7 @@ __all__ = [
     "AgentSession",
     "AgentSessionInfo",
     "AuthError",
+    "BuildFailedError",
     "Checkpoint",
     "CheckpointFailedError",
     "Checkpoints",
@@ -100,6 +108,8 @@ __all__ = [
     "ExecTimeoutError",
     "FileChange",
     "Filesystem",
+    "Image",
+    "ImageStep",
     "LinkLostError",
     "NotFoundError",
     "NotSupportedError",
@@ -115,6 +125,7 @@ __all__ = [
     "Shell",
     "ShellBusyError",
     "ShellClosedError",
+    "Snapshots",
     "UnavailableError",
     "UnexpectedAnswerError",
     "ValidationError",

@@ -49,6 +49,7 @@ def _failure_of_call(error: BaseException) -> Failure | None:
     import httpx
 
     from opencomputer.sdk.errors import (
+        BuildFailedError,
         CheckpointFailedError,
         ExecFailedError,
         OpenComputerError,
@@ -62,7 +63,7 @@ def _failure_of_call(error: BaseException) -> Failure | None:
             return Failure(f"the server's address is not valid: {error}", LOCAL_FAILURE)
         case httpx.TransportError():
             return Failure(f"the server cannot be reached: {error or type(error).__name__}", LOCAL_FAILURE)
-        case CheckpointFailedError() | ExecFailedError() | UnexpectedAnswerError():
+        case BuildFailedError() | CheckpointFailedError() | ExecFailedError() | UnexpectedAnswerError():
             return Failure(str(error), LOCAL_FAILURE)
         case _:
             return None

@@ -20,6 +20,7 @@ from opencomputer.cli.commands import (
     doctor,
     exec,
     fork,
+    image,
     keys,
     orgs,
     patch,
@@ -27,6 +28,7 @@ from opencomputer.cli.commands import (
     sandbox,
     serve,
     shell,
+    snapshot,
     template,
 )
 from opencomputer.cli.config import Server
@@ -46,6 +48,8 @@ _COMMANDS = (
     patch,
     agent,
     keys,
+    image,
+    snapshot,
     orgs,
     template,
     serve,

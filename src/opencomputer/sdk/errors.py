@@ -88,6 +88,14 @@ class ExecFailedError(RuntimeError):
     """The command could not be started at all."""
 
 
+class BuildFailedError(RuntimeError):
+    """An image could not be built. `reason` is the server's own text: which step failed, and what it said."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"Build failed: {reason}")
+
+
 class UnexpectedAnswerError(RuntimeError):
     """The answer does not have the shape that the API promises: something else than a server is answering."""
 

@@ -13,6 +13,7 @@ import httpx
 from opencomputer.sdk import answers, diffs, forks, power
 from opencomputer.sdk.agent import Agent
 from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.build_stream import LogCallback, build
 from opencomputer.sdk.checkpoints import Checkpoint, Checkpoints
 from opencomputer.sdk.control_plane import Call, ControlPlane, get, post_once, with_timeout
 from opencomputer.sdk.diffs import FileChange
@@ -20,10 +21,12 @@ from opencomputer.sdk.endpoint import Endpoint
 from opencomputer.sdk.exec import Exec
 from opencomputer.sdk.files import Filesystem
 from opencomputer.sdk.forks import ForkOptions
+from opencomputer.sdk.image import Image
 from opencomputer.sdk.patches import Patches
 from opencomputer.sdk.pty import Pty
 from opencomputer.sdk.sandbox_link import SandboxLink
 from opencomputer.sdk.sandbox_request import SandboxRequest
+from opencomputer.sdk.snapshots import manifest
 
 _CREATE_SECONDS = 120.0
 
@@ -55,12 +58,18 @@ class Sandbox:
         disk_mb: int | None = None,
         memory_mb: int | None = None,
         cpu_count: int | None = None,
+        image: Image | JsonObject | None = None,
+        snapshot: str | None = None,
+        on_build_log: LogCallback | None = None,
     ) -> SandboxRequest:
         """Ask for a new sandbox: `await` this, or `async with` it to have the sandbox killed at the end.
 
         It is usable when this returns. `timeout` is the idle time in seconds after which the server puts it
         away, 0 for never. `envs` are seen by every process in it; `metadata` is for your own use. The key
         and the address of the server default to `OPENCOMPUTER_API_KEY` and `OPENCOMPUTER_API_URL`.
+
+        It starts from an `image`, which is built when that was not done before, or from the named `snapshot`.
+        `on_build_log` gets each line of the build; a step that fails raises `BuildFailedError`.
         """
         body: JsonObject = {"templateID": template, "timeout": timeout}
         options = {
@@ -69,10 +78,15 @@ class Sandbox:
             "diskMB": disk_mb,
             "memoryMB": memory_mb,
             "cpuCount": cpu_count,
+            "image": None if image is None else manifest(image),
+            "snapshot": snapshot,
         }
         body |= {name: value for name, value in options.items() if value is not None}
+        endpoint = Endpoint.resolve(api_key, api_url)
+        if image is not None or snapshot is not None:
+            return SandboxRequest(_built(cls, endpoint, body, on_build_log))
         call = with_timeout(post_once("/sandboxes", body), _CREATE_SECONDS)
-        return SandboxRequest(_made(cls, Endpoint.resolve(api_key, api_url), call))
+        return SandboxRequest(_made(cls, endpoint, call))
 
     @classmethod
     async def connect(
@@ -361,6 +375,17 @@ class Sandbox:
 
 async def _made(kind: type[Sandbox], endpoint: Endpoint, call: Call) -> Sandbox:
     return await _opened(kind, ControlPlane(endpoint), call)
+
+
+async def _built(
+    kind: type[Sandbox], endpoint: Endpoint, body: JsonObject, on_log: LogCallback | None
+) -> Sandbox:
+    plane = ControlPlane(endpoint)
+    try:
+        return kind(plane, await build(plane, Call("POST", "/sandboxes", json=body), on_log))
+    except BaseException:
+        await plane.aclose()
+        raise
 
 
 async def _opened(kind: type[Sandbox], plane: ControlPlane, call: Call) -> Sandbox:

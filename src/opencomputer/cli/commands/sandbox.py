@@ -23,6 +23,7 @@ _HEADERS = ("ID", "TEMPLATE", "STATUS", "CPU", "MEM", "AGE")
 def create(
     context: typer.Context,
     template: str = typer.Option("base", help="What it starts from."),
+    snapshot: str = typer.Option("", help="The named snapshot it starts from instead.", show_default=False),
     timeout: int = typer.Option(0, min=0, help="Idle seconds until it is put away; 0 for never."),
     cpu: int = typer.Option(0, min=0, help="Processors.", show_default=False),
     memory: int = typer.Option(0, min=0, help="Memory in MB.", show_default=False),
@@ -39,6 +40,7 @@ def create(
         "cpuCount": cpu,
         "memoryMB": memory,
         "diskMB": disk,
+        "snapshot": snapshot,
         "envs": text.assignments(env, "--env"),
         "metadata": text.assignments(metadata, "--metadata"),
     }
