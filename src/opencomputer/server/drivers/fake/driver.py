@@ -22,7 +22,7 @@ from opencomputer.server.domain.errors import Conflict
 from opencomputer.server.drivers.fake.faults import FakeFaults
 from opencomputer.server.drivers.fake.guest_process import GuestProcess, start_guest
 from opencomputer.server.drivers.fake.machine import DRIVER_NAME, FakeMachine, remove
-from opencomputer.server.drivers.fake.saving import TOKEN_FILE, fill_home, token_in
+from opencomputer.server.drivers.fake.saving import check_memory, fill_home
 from opencomputer.server.host.processes import ProcessRef, is_alive
 from opencomputer.server.host.tasks import finish
 
@@ -99,11 +99,13 @@ class FakeDriver:
 
     async def _start(self, spec: MachineSpec, folder: Path) -> FakeMachine:
         await self.faults.before("folder")
-        token = spec.token if spec.memory_image is None else token_in(spec.memory_image)
+        if spec.memory_image is not None:
+            check_memory(spec.memory_image)
         await asyncio.to_thread(fill_home, folder, spec.layers)
-        (folder / TOKEN_FILE).write_text(token)
         await self.faults.before("guest")
-        guest = await start_guest(self._config.python, self._config.inside, token, folder)
+        # A guest is given another token while it runs, which only the host and the guest know. So the host
+        # says here what the saved one accepted last.
+        guest = await start_guest(self._config.python, self._config.inside, spec.token, folder)
         await self.faults.before("record")
         self._misbehave(guest)
         return FakeMachine(spec.id, guest, folder, self.faults, spec.limits)

@@ -1,9 +1,8 @@
-"""What a fake machine is saved as: its home folder as a layer, and its token as its memory."""
+"""What a fake machine is saved as: its home folder as a layer, and a note in place of its memory."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import tempfile
@@ -14,9 +13,9 @@ from opencomputer.server.contracts.driver import LAYER, MEMORY
 from opencomputer.server.domain.errors import SnapshotRefused
 
 HOME = "home"
-TOKEN_FILE = "token"
 _HOME_IN_LAYER = "home/sandbox"
-_IMAGE_FILE = "image.json"
+_IMAGE_FILE = "image"
+_IMAGE = "The memory of a fake machine.\n"
 _OPAQUE = "trusted.overlay.opaque"
 
 
@@ -34,19 +33,17 @@ def write_saved(machine: Path, target: Path, *, memory: bool) -> None:
             os.setxattr(home, _OPAQUE, b"y")
         if memory:
             (draft / MEMORY).mkdir()
-            token = (machine / TOKEN_FILE).read_text()
-            (draft / MEMORY / _IMAGE_FILE).write_text(json.dumps({"token": token}))
+            (draft / MEMORY / _IMAGE_FILE).write_text(_IMAGE)
         draft.rename(target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def token_in(memory_image: Path) -> str:
+def check_memory(memory_image: Path) -> None:
     """Raises SnapshotRefused when it is no memory of a fake machine."""
-    try:
-        return str(json.loads((memory_image / _IMAGE_FILE).read_text())["token"])
-    except (OSError, ValueError, KeyError) as error:
-        raise SnapshotRefused("There is no such memory image.", reason="bad_image") from error
+    file = memory_image / _IMAGE_FILE
+    if not file.is_file() or file.read_text(errors="replace") != _IMAGE:
+        raise SnapshotRefused("There is no such memory image.", reason="bad_image")
 
 
 def fill_home(machine: Path, layers: Sequence[Path]) -> None:
