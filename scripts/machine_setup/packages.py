@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from machine_setup.steps import Display, StepFailed, run_program
@@ -20,6 +21,8 @@ PACKAGES = (
     "python3-venv",
     "util-linux",
 )
+FOR_IMAGES = ("skopeo", "umoci")
+"""Fetch and unpack images for `oc template import`. Nothing else needs them: their absence is no failure."""
 _APT = Path("/etc/apt")
 _SOURCES = _APT / "sources.list.d/opencomputer-backports.sources"
 _PREFERENCES = _APT / "preferences.d/opencomputer"
@@ -29,11 +32,28 @@ _NETWORK_FIX = (
 
 
 def install_packages(display: Display) -> str:
-    missing = [package for package in PACKAGES if not is_installed(package)]
+    missing = [package for package in (*PACKAGES, *FOR_IMAGES) if not is_installed(package)]
     if not missing:
         return "all there"
-    install(missing, display)
-    return f"installed {', '.join(missing)}"
+    if not set(missing) <= set(FOR_IMAGES):
+        update_lists(display)
+    chosen, unknown = split_known(missing, candidate_version)
+    if unknown:
+        display.detail(
+            f"apt knows no {' and '.join(unknown)}: `oc template import` does not work without. Where a mirror "
+            "has them (Debian's main, Ubuntu's universe), run `apt-get update` and this again."
+        )
+    if chosen:
+        install(chosen, display, update=False)
+    return f"installed {', '.join(chosen)}" if chosen else f"all there but {', '.join(unknown)}"
+
+
+def split_known(
+    missing: Sequence[str], candidate: Callable[[str], str | None]
+) -> tuple[list[str], list[str]]:
+    """What to install, and what can be done without and is not to be had."""
+    unknown = [package for package in missing if package in FOR_IMAGES and candidate(package) is None]
+    return [package for package in missing if package not in unknown], unknown
 
 
 def is_installed(package: str) -> bool:

@@ -156,6 +156,14 @@ def test_what_apt_would_install_is_read(
     assert module("packages").candidate_version("runsc", policy) == version
 
 
+def test_only_what_images_need_can_be_done_without(module: Callable[[str], ModuleType]) -> None:
+    """Anything else that apt does not know makes the installation fail, and says so."""
+    packages = module("packages")
+    known = {"skopeo": "1.9", "mmdebstrap": "1.3"}
+    missing = ["mmdebstrap", "nftables", "skopeo", "umoci"]
+    assert packages.split_known(missing, known.get) == (["mmdebstrap", "nftables", "skopeo"], ["umoci"])
+
+
 def test_uv_is_told_where_pip_gets_its_packages(module: Callable[[str], ModuleType]) -> None:
     """uv does not read pip's configuration; an index of its own wins."""
     environment = module("environment")
