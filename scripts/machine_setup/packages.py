@@ -40,8 +40,8 @@ def install_packages(display: Display) -> str:
     chosen, unknown = split_known(missing, candidate_version)
     if unknown:
         display.detail(
-            f"apt knows no {' and '.join(unknown)}: `oc template import` does not work without. Where a mirror "
-            "has them (Debian's main, Ubuntu's universe), run `apt-get update` and this again."
+            f"apt knows no {' and '.join(unknown)}: `oc template import` does not work without. Where a "
+            "mirror has them (Debian's main, Ubuntu's universe), run `apt-get update` and this again."
         )
     if chosen:
         install(chosen, display, update=False)
