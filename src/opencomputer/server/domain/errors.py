@@ -96,6 +96,12 @@ class NotReady(OpenComputerError):
     retry_after_seconds = 1
 
 
+class Interrupted(NotReady):
+    """The sandbox got another machine meanwhile; try again."""
+
+    code = "interrupted"
+
+
 class NotSupported(OpenComputerError):
     """This server does not offer that."""
 

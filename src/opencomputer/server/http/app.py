@@ -10,6 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from opencomputer.server.http import health
 from opencomputer.server.http.access_log import AccessLog
+from opencomputer.server.http.activity import ActivityTracker
 from opencomputer.server.http.errors import install_error_handlers
 from opencomputer.server.http.sandbox_api import (
     agents,
@@ -98,6 +99,7 @@ def create_app(services: Services, lifespan: Lifespan | None = None) -> FastAPI:
         allow_headers=["*"],
         expose_headers=["X-Request-Id", "Retry-After", "X-Next-Cursor"],
     )
+    app.add_middleware(ActivityTracker)
     app.add_middleware(AccessLog, registry=app.state.metrics)
     return app
 

@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 
 from opencomputer.server.domain.access import Caller, KeyCaller, check_data_plane
 from opencomputer.server.domain.errors import Forbidden
+from opencomputer.server.http.activity import begin_use
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.wire.ids import SandboxId
@@ -44,10 +45,12 @@ async def _require_key(request: Request) -> KeyCaller:
 
 
 async def live_sandbox(connection: HTTPConnection, caller: Caller) -> LiveSandbox:
-    """The running sandbox of the path, for a caller that may use its data plane."""
+    """The running sandbox of the path, for a caller that may use its data plane. It is in use from now on."""
     sandbox_id = SandboxId(connection.path_params["sandbox_id"])
     check_data_plane(caller, sandbox_id)
-    return await services_of(connection).reach.live(caller.org_id, sandbox_id)
+    live = await services_of(connection).reach.live(caller.org_id, sandbox_id)
+    begin_use(connection, live)
+    return live
 
 
 async def _require_live(request: Request) -> LiveSandbox:

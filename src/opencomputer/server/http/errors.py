@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from opencomputer.server.domain import errors
+from opencomputer.server.http.activity import used_by
 
 _log = structlog.get_logger(__name__)
 
@@ -56,8 +57,11 @@ def render_error(error: errors.OpenComputerError) -> JSONResponse:
     return JSONResponse(body, status_of(error), headers)
 
 
-async def _known(_request: Request, error: Exception) -> Response:
+async def _known(request: Request, error: Exception) -> Response:
     assert isinstance(error, errors.OpenComputerError)
+    live = used_by(request)
+    if live is not None:
+        error = live.explain(error)
     status = status_of(error)
     if status >= 500 and status not in (501, 503, 507):
         _log.error("request failed", code=error.code, exc_info=error)

@@ -20,7 +20,13 @@ from opencomputer.server.contracts.machine import (
 )
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.commands import check_directory, resolve_command
-from opencomputer.server.domain.errors import IdempotencyMismatch, MachineLost, NotFound
+from opencomputer.server.domain.errors import (
+    IdempotencyMismatch,
+    MachineLost,
+    NotFound,
+    NotReady,
+    OpenComputerError,
+)
 from opencomputer.server.domain.limits import check_environment
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.live import LiveSandbox
@@ -107,7 +113,7 @@ class Progress:
     stderr: OutputTail = field(default_factory=OutputTail)
     gap: bool = False
     exit: ExitStatus | None = None
-    lost: str | None = None
+    lost: OpenComputerError | None = None
 
     @property
     def truncated(self) -> bool:
@@ -125,13 +131,14 @@ class Commands:
     """Runs commands and remembers those that were started asynchronously.
 
     Collectors are only a cache: the guest keeps the output for its retention, so that a handle also
-    works after a restart of the server.
+    works after a restart of the server. Each belongs to one machine of its sandbox: after a sleep the next
+    one asks the machine that went on.
     """
 
     def __init__(self, clock: Clock, background: Background) -> None:
         self._clock = clock
         self._background = background
-        self._collectors: dict[tuple[SandboxId, ProcessId], _Collector] = {}
+        self._collectors: dict[tuple[LiveSandbox, ProcessId], _Collector] = {}
 
     async def start(self, live: LiveSandbox, request: CommandRequest) -> Progress:
         """Start a command, once per idempotency key."""
@@ -141,20 +148,23 @@ class Commands:
         return self._collector(live, record).progress
 
     async def wait(self, live: LiveSandbox, progress: Progress, seconds: float | None) -> Progress:
-        """Wait until the command has ended, at most `seconds`. Raises MachineLost when that ended it."""
-        collector = self._collectors.get((live.id, progress.id))
+        """Wait until the command has ended, at most `seconds`.
+
+        Raises MachineLost, or Interrupted when the sandbox goes on with another machine.
+        """
+        collector = self._collectors.get((live, progress.id))
         if collector is not None and progress.exit is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await asyncio.shield(collector.task)
         if progress.lost is not None:
-            raise MachineLost(progress.lost)
+            raise type(progress.lost)(progress.lost.message)
         return progress
 
     async def result(self, live: LiveSandbox, process_id: ProcessId) -> Progress:
         """How far a command is; waits a moment for its end. Raises NotFound for unknown handles."""
         self._forget_old()
-        collector = self._collectors.get((live.id, process_id))
+        collector = self._collectors.get((live, process_id))
         if collector is None:
             record = await live.machine.processes.get(process_id)
             if record.kind is not ProcessKind.RUN:
@@ -164,7 +174,7 @@ class Commands:
 
     def _collector(self, live: LiveSandbox, record: ProcessRecord) -> _Collector:
         self._forget_old()
-        key = (live.id, ProcessId(record.id))
+        key = (live, ProcessId(record.id))
         collector = self._collectors.get(key)
         if collector is None:
             progress = Progress(ProcessId(record.id), datetime.fromtimestamp(record.started_at, UTC))
@@ -175,10 +185,12 @@ class Commands:
     async def _collect(self, live: LiveSandbox, progress: Progress) -> None:
         try:
             await self._read(live, progress)
-        except (MachineLost, NotFound) as error:
-            progress.lost = error.message
+        except NotFound as error:
+            progress.lost = MachineLost(error.message)
+        except (MachineLost, NotReady) as error:
+            progress.lost = live.explain(error)
         finally:
-            collector = self._collectors.get((live.id, progress.id))
+            collector = self._collectors.get((live, progress.id))
             if collector is not None:
                 collector.finished_at = self._clock.monotonic()
 

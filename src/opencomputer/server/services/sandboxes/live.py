@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.machine import Machine
+from opencomputer.server.domain.errors import Interrupted, MachineLost, OpenComputerError
 from opencomputer.server.domain.sandbox import Sandbox
 from opencomputer.wire.ids import OrgId, ProcessId, SandboxId
 
@@ -23,6 +24,13 @@ class Ending(StrEnum):
     HIBERNATED = "sandbox hibernated"
     RESTORED = "sandbox restored"
     REBOOTED = "sandbox rebooted"
+
+
+_INTERRUPTIONS = {
+    Ending.HIBERNATED: "the sandbox was put to sleep meanwhile; its processes go on when it is used again",
+    Ending.RESTORED: "the sandbox went back to a checkpoint meanwhile, and its processes with it",
+    Ending.REBOOTED: "the sandbox was rebooted meanwhile; its processes have ended",
+}
 
 
 class Activity:
@@ -71,6 +79,13 @@ class LiveSandbox:
     @property
     def id(self) -> SandboxId:
         return self.sandbox.id
+
+    def explain(self, error: OpenComputerError) -> OpenComputerError:
+        """What to tell one whose call to the machine failed with `error`: a machine that was let go because
+        its sandbox goes on without it is no lost sandbox."""
+        if isinstance(error, MachineLost) and (text := _INTERRUPTIONS.get(self.ending)):
+            return Interrupted(text)
+        return error
 
 
 class LiveSandboxes:
