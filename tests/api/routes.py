@@ -38,8 +38,29 @@ SOCKETS = ["/sandboxes/{id}/exec/{sid}", "/sandboxes/{id}/agent/{sid}", "/sandbo
 OWN_SANDBOX = [("GET", "/sandboxes/{id}"), ("POST", "/sandboxes/{id}/token/refresh")]
 
 # Below `/api`, for keys only.
-CONTROL_OF_ONE = [("DELETE", "/sandboxes/{id}")]
+CONTROL_OF_ONE = [
+    ("DELETE", "/sandboxes/{id}"),
+    ("POST", "/sandboxes/{id}/hibernate"),
+    ("POST", "/sandboxes/{id}/wake"),
+    ("POST", "/sandboxes/{id}/reboot"),
+    ("POST", "/sandboxes/{id}/power-cycle"),
+    ("POST", "/sandboxes/{id}/fork"),
+    ("GET", "/sandboxes/{id}/diff"),
+    ("POST", "/sandboxes/{id}/checkpoints"),
+    ("GET", "/sandboxes/{id}/checkpoints"),
+    ("POST", "/sandboxes/{id}/checkpoints/{cid}/restore"),
+    ("DELETE", "/sandboxes/{id}/checkpoints/{cid}"),
+]
+OF_ONE_CHECKPOINT = [
+    ("POST", "/sandboxes/from-checkpoint/{cid}"),
+    ("POST", "/sandboxes/checkpoints/{cid}/publish"),
+    ("POST", "/sandboxes/checkpoints/{cid}/unpublish"),
+    ("POST", "/sandboxes/checkpoints/{cid}/patches"),
+    ("GET", "/sandboxes/checkpoints/{cid}/patches"),
+    ("DELETE", "/sandboxes/checkpoints/{cid}/patches/{pid}"),
+]
 CONTROL = [
+    *OF_ONE_CHECKPOINT,
     ("POST", "/sandboxes"),
     ("GET", "/sandboxes"),
     ("GET", "/whoami"),
@@ -64,15 +85,13 @@ BODIES: dict[str, dict[str, Any]] = {
     "/sandboxes/{id}/exec": {"cmd": "true"},
     "/sandboxes/{id}/pty/{sid}/resize": {"cols": 80, "rows": 24},
     "/sandboxes/{id}/agent/{sid}/prompt": {"text": "hello"},
+    "/sandboxes/{id}/checkpoints": {"name": "before"},
+    "/sandboxes/checkpoints/{cid}/patches": {"script": "true"},
     "/api-keys": {"name": "another"},
 }
 
 # Everything else in sandbox-wire.md, sections 1.9 to 20.
 NOT_OFFERED = [
-    ("POST", "/sandboxes/{id}/hibernate"),
-    ("POST", "/sandboxes/{id}/wake"),
-    ("POST", "/sandboxes/{id}/reboot"),
-    ("POST", "/sandboxes/{id}/power-cycle"),
     ("GET", "/sandboxes/{id}/allowed-hosts"),
     ("POST", "/sandboxes/{id}/scale"),
     ("PUT", "/sandboxes/{id}/autoscale"),
@@ -88,16 +107,6 @@ NOT_OFFERED = [
     ("POST", "/sandboxes/{id}/files/upload-url"),
     ("GET", "/sandboxes/{id}/files/download"),
     ("PUT", "/sandboxes/{id}/files/upload"),
-    ("POST", "/sandboxes/{id}/checkpoints"),
-    ("GET", "/sandboxes/{id}/checkpoints"),
-    ("POST", "/sandboxes/{id}/checkpoints/c1/restore"),
-    ("DELETE", "/sandboxes/{id}/checkpoints/c1"),
-    ("POST", "/sandboxes/from-checkpoint/c1"),
-    ("POST", "/sandboxes/checkpoints/c1/patches"),
-    ("GET", "/sandboxes/checkpoints/c1/patches"),
-    ("DELETE", "/sandboxes/checkpoints/c1/patches/p1"),
-    ("POST", "/sandboxes/checkpoints/c1/publish"),
-    ("POST", "/sandboxes/checkpoints/c1/unpublish"),
     ("POST", "/sandboxes/{id}/preview"),
     ("GET", "/sandboxes/{id}/preview"),
     ("DELETE", "/sandboxes/{id}/preview/8080"),
@@ -140,11 +149,16 @@ NOT_OFFERED = [
 ]
 
 
+NOTHING = "00000000-0000-0000-0000-000000000000"
+
+
 def filled(path: str, sandbox: str, session: str = "00000000") -> str:
     return (
         path.replace("{id}", sandbox)
         .replace("{sid}", session)
-        .replace("{kid}", "00000000-0000-0000-0000-000000000000")
+        .replace("{kid}", NOTHING)
+        .replace("{cid}", NOTHING)
+        .replace("{pid}", NOTHING)
     )
 
 
@@ -158,7 +172,14 @@ def body_of(path: str) -> dict[str, Any]:
 async def known_routes(api: Api) -> set[tuple[str, str]]:
     """What the server itself says it has, with our names for the parameters, `/api` taken off."""
     schema = (await api.client.get("/api/openapi.json")).json()
-    names = {"sandbox_id": "{id}", "session_id": "{sid}", "exec_id": "{sid}", "key_id": "{kid}"}
+    names = {
+        "sandbox_id": "{id}",
+        "session_id": "{sid}",
+        "exec_id": "{sid}",
+        "key_id": "{kid}",
+        "checkpoint_id": "{cid}",
+        "patch_id": "{pid}",
+    }
     return {
         (
             method.upper(),

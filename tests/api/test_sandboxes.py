@@ -15,6 +15,10 @@ from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all
 pytestmark = pytest.mark.anyio
 
 
+async def asleep_now(api: Api, sandbox: str) -> None:
+    assert (await api.post(f"/sandboxes/{sandbox}/hibernate")).status_code == 200
+
+
 async def ids(api: Api, query: str = "") -> list[str]:
     answer = await api.get(f"/sandboxes{query}")
     assert answer.status_code == 200, answer.text
@@ -96,8 +100,12 @@ async def test_lists_are_filtered_by_status(api: Api) -> None:
     assert stopped in only_stopped
     assert running not in only_stopped
     assert set(await ids(api, "?status=running,stopped")) == all_
-    assert await ids(api, "?status=hibernated") == []
-    assert set(await ids(api, "?status=hibernated, running")) == by_default
+    asleep = (await api.create())["sandboxID"]
+    await asleep_now(api, asleep)
+    assert await ids(api, "?status=hibernated") == [asleep]
+    assert asleep not in await ids(api, "?status=running")
+    assert set(await ids(api, "?status=hibernated, running")) == by_default | {asleep}
+    assert set(await ids(api)) == by_default | {asleep}
 
 
 @pytest.mark.parametrize("query", ["status=sleeping", "status=running,asleep", "status=,", "status=RUNNING"])
