@@ -93,6 +93,8 @@ class TurnTracker:
 
     def __init__(self, prompts: int) -> None:
         self._prompts = prompts
+        self._replaying = True
+        self._early_prompts = 0
         self._working = False
         self._turn_code = 0
         self._frame_due = False
@@ -102,7 +104,7 @@ class TurnTracker:
     @property
     def idle(self) -> bool:
         """Whether no turn runs and no prompt of ours is waiting for its turn."""
-        return self._prompts == 0 and not self._working
+        return self._prompts == 0 and self._early_prompts == 0 and not self._working
 
     @property
     def turn_code(self) -> int:
@@ -110,8 +112,17 @@ class TurnTracker:
         return self._turn_code
 
     def prompted(self) -> None:
-        """A prompt was sent."""
-        self._prompts += 1
+        """A prompt was sent. The ends of turns that are still being replayed are not about it."""
+        if self._replaying:
+            self._early_prompts += 1
+        else:
+            self._prompts += 1
+
+    def replay_ended(self) -> None:
+        """What is heard from now on is new."""
+        self._replaying = False
+        self._prompts += self._early_prompts
+        self._early_prompts = 0
 
     def heard(self, event: AgentEvent) -> None:
         """An event arrived, replayed or new."""

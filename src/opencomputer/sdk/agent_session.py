@@ -248,6 +248,7 @@ class AgentSession:
                 self._turns.exit_frame(frames.exit_code(frame.payload))
             case frames.SCROLLBACK_END:
                 self._replayed = True
+                self._turns.replay_ended()
                 await notify(self._callbacks.on_scrollback_end)
             case _:
                 pass

@@ -63,8 +63,19 @@ def test_each_end_of_a_turn_has_its_code(kind: str, code: int) -> None:
 
 def test_the_agent_is_idle_only_when_all_prompts_are_done() -> None:
     turns = TurnTracker(prompts=1)
+    turns.replay_ended()
     turns.prompted()
     turns.heard(event("turn_complete"))
+    assert not turns.idle
+    turns.heard(event("turn_complete"))
+    assert turns.idle
+
+
+def test_a_turn_of_the_past_is_not_the_one_that_was_asked_for_while_it_is_replayed() -> None:
+    turns = TurnTracker(prompts=0)
+    turns.prompted()
+    turns.heard(event("turn_complete"))
+    turns.replay_ended()
     assert not turns.idle
     turns.heard(event("turn_complete"))
     assert turns.idle
