@@ -253,6 +253,10 @@ async def test_a_file_that_is_open_but_deleted_is_named(harness: GvisorHarness) 
             await machine.save(harness.folder / "image")
         assert refused.value.details["reason"] == "deleted_file"
         assert refused.value.details["path"] == "/root/doomed"
+        pid = int(await output(machine, "cat /root/pid"))
+        assert refused.value.details["pid"] == pid
+        assert refused.value.message.startswith("/root/doomed is open but deleted")
+        assert f"process {pid} (python3)" in refused.value.message
         assert await output(machine, "echo alive") == "alive"
         await output(machine, "kill $(cat /root/pid)")
         await machine.save(harness.folder / "image")

@@ -4,26 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 from opencomputer.server.clock import SystemClock
 from opencomputer.server.contracts.driver import MachineSpec
-from opencomputer.server.contracts.machine import ExitStatus, Machine, ProcessKind, ProcessSpec
+from opencomputer.server.contracts.machine import ExitStatus, Identity, Machine, ProcessKind, ProcessSpec
 from opencomputer.server.machines.launcher import Launcher
 from tests.support.driver_harness import TOKEN, DriverHarness
 
 
 @asynccontextmanager
 async def open_machine(harness: DriverHarness, spec: MachineSpec | None = None) -> AsyncGenerator[Machine]:
-    """A machine with its guest connected, stopped afterwards."""
+    """A machine with its guest connected, stopped afterwards. One that was saved is told who it is."""
+    spec = spec or harness.spec()
     launcher = Launcher(harness.driver, SystemClock())
-    machine = await launcher.start(spec or harness.spec(), guest_token=TOKEN)
+    machine = await launcher.start(spec, guest_token=TOKEN)
     try:
+        if spec.memory_image is not None:
+            await machine.identify(new_identity(token=TOKEN))
         yield machine
     finally:
         await machine.stop()
+
+
+def new_identity(**changes: Any) -> Identity:
+    """Who no other machine is."""
+    name = secrets.token_hex(4)
+    plain = Identity(
+        sandbox_id=f"sb-{name}",
+        hostname=f"host-{name}",
+        machine_id=secrets.token_hex(16),
+        token=secrets.token_hex(16),
+        entropy=secrets.token_bytes(32),
+        environment={"OPENCOMPUTER_SANDBOX_ID": f"sb-{name}"},
+        boot_id=str(uuid.uuid4()),
+        generation=1,
+        copied=True,
+    )
+    return replace(plain, **changes)
 
 
 async def shell(

@@ -6,12 +6,15 @@ import os
 import time
 
 _SECONDS_AT_ONCE = 0.02
+_SLOW_SECONDS = 0.1
+_PAUSE_FACTOR = 4
+_LONGEST_PAUSE = 1.0
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .loop import Loop
+    from .loop import Loop, Timer
 
     _Owner = tuple[Callable[[int], None], Callable[[int], None] | None]
 
@@ -26,6 +29,7 @@ class Children:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._owners: dict[int, _Owner] = {}
+        self._pause: Timer | None = None
         self.tell_stops = True
         """Off while all processes are stopped for a reason that is none of their owners' business."""
 
@@ -36,13 +40,15 @@ class Children:
         self._owners[pid] = (ended, stopped)
 
     def reap(self) -> None:
-        """Collect children that are dead now; under a flood of them some now and more in the next turn.
+        """Collect children that are dead now; under a flood of them some now and more later.
 
-        A fork bomb makes orphans faster than anybody can collect them, and each call may take a fifth of a
-        second; the timer that ends the bomb must still fire.
+        A fork bomb makes orphans faster than anybody can collect them, and one call may take ten seconds: it
+        waits for the lock that every fork needs. The timer that ends the bomb must not wait as long.
         """
-        enough = time.monotonic() + _SECONDS_AT_ONCE
-        while time.monotonic() < enough:
+        if self._pause is not None:
+            return
+        begun = time.monotonic()
+        while time.monotonic() < begun + _SECONDS_AT_ONCE:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
@@ -50,7 +56,14 @@ class Children:
             if pid == 0:
                 return
             self._tell(pid, status)
-        self._loop.call_soon(self.reap)
+        if (took := time.monotonic() - begun) < _SLOW_SECONDS:
+            self._loop.call_soon(self.reap)
+        else:
+            self._pause = self._loop.call_later(min(_LONGEST_PAUSE, took * _PAUSE_FACTOR), self._go_on)
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self.reap()
 
     def _tell(self, pid: int, status: int) -> None:
         if os.WIFSTOPPED(status):

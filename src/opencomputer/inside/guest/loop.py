@@ -54,7 +54,11 @@ def log(message: str) -> None:
 
 
 class Loop:
-    """Calls back on ready descriptors, due timers and wake-ups. A callback that raises is logged."""
+    """Calls back on ready descriptors, due timers and wake-ups. A callback that raises is logged.
+
+    Due timers come first, and between any two callbacks: on a machine that a fork bomb keeps busy each
+    callback may take seconds, and it is a timer that ends the bomb.
+    """
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -102,11 +106,13 @@ class Loop:
     def run(self) -> None:
         self._running = True
         while self._running:
-            for fd, events in self._poll():
+            ready = self._poll()
+            self._fire_timers()
+            for fd, events in ready:
                 callback = self._watched.get(fd)
                 if callback is not None:
                     self._guarded(callback, events)
-            self._fire_timers()
+                    self._fire_timers()
             for _ in range(len(self._soon)):
                 self._guarded(self._soon.popleft())
 

@@ -16,6 +16,7 @@ from .identity import Identity
 from .impersonation import Impersonator
 from .loop import READ, Loop, log
 from .memory import MemoryGuard, most_processes, read_meminfo
+from .open_files import list_holders
 from .server import Server
 from .session import Surroundings
 from .sessions import Sessions
@@ -59,6 +60,7 @@ class Guest:
             "identify": identity.identify,
             "hold": holder.hold,
             "release": holder.release,
+            "holders": list_holders,
             "spawn": self._spawn,
             "get": self.sessions.get,
             "list": self.sessions.list_all,

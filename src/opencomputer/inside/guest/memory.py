@@ -31,6 +31,8 @@ _SECONDS_TO_LOOK = 0.5
 _MOST_PROCESSES = 4096
 _LEAST_PROCESSES = 128
 _BYTES_PER_PROCESS = 1024 * 1024
+_BEARABLE_PROCESSES = 1024
+_BYTES_PER_BEARABLE_PROCESS = 4 * 1024 * 1024
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -87,10 +89,13 @@ def _make_room(total: int) -> None:
 def most_processes(meminfo: str) -> int:
     """How many processes and threads the users of a machine with this /proc/meminfo may have.
 
-    gVisor needs about 600 KiB for a small process. A fork bomb must end at a limit and not at the memory.
+    gVisor needs about 600 KiB for a small process. A fork bomb must end at a limit and not at the memory, nor
+    where our own calls have to wait for so many others that nobody can end it: with one processor, which
+    comes with up to 4 GiB, one call may take ten seconds once there are two thousand.
     """
     total, _ = parse_meminfo(meminfo)
-    return max(_LEAST_PROCESSES, min(_MOST_PROCESSES, total // _BYTES_PER_PROCESS))
+    bearable = max(_BEARABLE_PROCESSES, total // _BYTES_PER_BEARABLE_PROCESS)
+    return max(_LEAST_PROCESSES, min(_MOST_PROCESSES, bearable, total // _BYTES_PER_PROCESS))
 
 
 def read_meminfo() -> str:

@@ -13,7 +13,14 @@ from opencomputer.inside.guest.protocol import ProtocolError
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Running, Usage
 from opencomputer.server.contracts.machine import Files, Identity, Processes
-from opencomputer.server.domain.errors import GuestFault, InvalidInput, MachineLost, NotReady
+from opencomputer.server.domain.errors import (
+    GuestFault,
+    InvalidInput,
+    MachineLost,
+    NotReady,
+    OpenComputerError,
+    SnapshotRefused,
+)
 from opencomputer.server.machines.dozing import Dozing
 from opencomputer.server.machines.files import LinkFiles
 from opencomputer.server.machines.link import Link
@@ -95,7 +102,10 @@ class LinkedMachine:
         async with AsyncExitStack() as paused:
             await paused.enter_async_context(self._dozing.awake())
             still = partial(self._still, paused, memory=memory, go_on=go_on)
-            await self._running.save(folder, memory=memory, go_on=go_on, still=still)
+            try:
+                await self._running.save(folder, memory=memory, go_on=go_on, still=still)
+            except SnapshotRefused as refused:
+                raise await self._with_holder(refused) from None
             if not go_on:
                 self._paused = paused.pop_all()
 
@@ -117,6 +127,21 @@ class LinkedMachine:
             yield
             if not go_on:
                 await paused.enter_async_context(held.pop_all())
+
+    async def _with_holder(self, refused: SnapshotRefused) -> SnapshotRefused:
+        """Name the process that has the file open for which a machine cannot be saved, if it can be found."""
+        path = refused.details.get("path")
+        if not isinstance(path, str):
+            return refused
+        try:
+            answer = await self._link.call("holders", {"path": path}, seconds=_UNSURE_SECONDS)
+            process = protocol.as_object(protocol.items(answer, "processes")[0])
+            pid, name = protocol.integer(process, "pid"), protocol.text(process, "name")
+        except (OpenComputerError, ProtocolError, IndexError):
+            return refused
+        printable = "".join(letter for letter in name if letter.isprintable())
+        message = f"{refused.message} It is held open by process {pid} ({printable})."
+        return SnapshotRefused(message, **{**refused.details, "pid": pid, "process": printable})
 
     async def go_on(self) -> None:
         await self._running.go_on()

@@ -7,10 +7,13 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from opencomputer.server.drivers.gvisor.config import MachineFolder
+from opencomputer.server.drivers.gvisor.mirror import Mirror
 from opencomputer.server.host.kernel import Unshare, unshare
 from opencomputer.server.host.loop_disks import (
     SMALLEST_BYTES,
@@ -22,18 +25,23 @@ from opencomputer.server.host.loop_disks import (
     wait_until_released,
 )
 from opencomputer.server.host.mounts import detach_propagation
-from opencomputer.server.host.subprocesses import run
+from opencomputer.server.host.tasks import finish
 from opencomputer.server.host.threads import run_in_own_thread
 
-_COPY_DEADLINE_SECONDS = 600.0
 _RELEASE_DEADLINE_SECONDS = 5.0
 _PROBE_BYTES = 32 << 20
 _BLANK_GENERATION = 1
 """Raise it when disks are made in another way: old blanks are not used any more."""
 
 
-class CopyFailed(Exception):
-    """The files could not be copied; the message is what the copying program said."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Fill:
+    used_bytes: int
+    percent: float
+    files: int
 
 
 class Disks:
@@ -66,19 +74,35 @@ class Disks:
         """Whether a machine's layer may grow to just this size, or nothing bounds it anyway."""
         return not self.limited or folder.disk_file.stat().st_size == max(size_bytes, SMALLEST_BYTES)
 
-    async def copy_upper(self, folder: MachineFolder, target: Path) -> None:
-        """Copy a running machine's writable layer; it should be paused. Raises CopyFailed, OSError."""
+    async def fill(self, folder: MachineFolder) -> Fill | None:
+        """How full a running machine's disk is; None when nothing bounds it."""
+        return await self._at_disk(folder, lambda: _measure(folder.disk)) if self.limited else None
 
-        def work() -> None:
+    async def copy_ahead(self, folder: MachineFolder, target: Path) -> Mirror:
+        """Begin to copy a running machine's writable layer to an empty folder. Raises OSError."""
+        mirror = self.mirror(folder, target)
+        await self._at_disk(folder, mirror.copy_ahead)
+        return mirror
+
+    async def complete(self, folder: MachineFolder, mirror: Mirror) -> None:
+        """Make a copy exact while the machine is paused. Raises CopyFailed, OSError."""
+        await self._at_disk(folder, mirror.complete)
+
+    def mirror(self, folder: MachineFolder, target: Path) -> Mirror:
+        """A copy of a machine's writable layer of which nothing has been done yet."""
+        return Mirror(folder.upper, target, folder.disk / "clock")
+
+    async def _at_disk(self, folder: MachineFolder, work: Callable[[], T]) -> T:
+        def there() -> T:
             if self.limited:
                 # The disk is mounted in the machine's namespace, which has no door. This is another
                 # namespace, of this thread, and the same disk.
                 unshare(Unshare.MOUNTS)
                 detach_propagation()
                 mount_again(folder.device_node, folder.disk)
-            copy_files(folder.upper, target)
+            return work()
 
-        await run_in_own_thread(work, name=f"copy-{folder.path.name}")
+        return await finish(run_in_own_thread(there, name=f"disk-{folder.path.name}"))
 
     def wait_until_released(self, folder: MachineFolder) -> None:
         """After the last process of a machine: wait until the host has let go of its disk."""
@@ -122,16 +146,14 @@ def _try_disk(folder: Path) -> bool:
     return True
 
 
-def copy_files(source: Path, target: Path) -> None:
-    """Copy everything below `source`. Raises CopyFailed; blocks.
-
-    `-a`: owners, times, links, extended attributes and the devices by which an overlay marks deletions.
-    `--reflink=auto` shares the data where the file system can; `--sparse=auto` keeps holes.
-    """
-    argv = ["cp", "-a", "--reflink=auto", "--sparse=auto", "--", f"{source}/.", str(target)]
-    done = run(argv, deadline_seconds=_COPY_DEADLINE_SECONDS)
-    if done.exit_code != 0:
-        raise CopyFailed(done.output.strip()[-600:])
+def _measure(disk: Path) -> Fill:
+    found = os.statvfs(disk)
+    used = found.f_blocks - found.f_bfree
+    return Fill(
+        used_bytes=used * found.f_frsize,
+        percent=100.0 * used / max(1, used + found.f_bavail),
+        files=found.f_files - found.f_ffree,
+    )
 
 
 def begin_layer(upper: Path, layers: Sequence[Path]) -> None:

@@ -19,6 +19,8 @@ class FailureKind(StrEnum):
     OPEN_CONNECTION = "open_connection"
     GONE = "gone"
     """runsc does not know the machine or cannot reach it: it has ended."""
+    NO_SPACE = "no_space"
+    """The host has no room for what should be written."""
     BAD_IMAGE = "bad_image"
     """The memory image is incomplete, damaged or from another build."""
     OTHER = "other"
@@ -35,6 +37,7 @@ class Failure:
 
 _PATTERNS = (
     (FailureKind.DELETED_FILE, re.compile(r"deleted (?:and invalidated )?(?:dentr|file)")),
+    (FailureKind.NO_SPACE, re.compile(r"no space left on device", re.IGNORECASE)),
     (FailureKind.OPEN_CONNECTION, re.compile(r"(?:endpoint|connection).{0,80}(?:cannot|can't) be saved")),
     (
         FailureKind.GONE,

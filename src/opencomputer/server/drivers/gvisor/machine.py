@@ -7,7 +7,13 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage
-from opencomputer.server.domain.errors import Conflict, MachineLost, NotSupported, SnapshotRefused
+from opencomputer.server.domain.errors import (
+    Conflict,
+    HostDiskFull,
+    MachineLost,
+    NotSupported,
+    SnapshotRefused,
+)
 from opencomputer.server.drivers.gvisor.console import Console
 from opencomputer.server.drivers.gvisor.node import Node, group_limits
 from opencomputer.server.drivers.gvisor.record import MachineState, to_record
@@ -68,7 +74,7 @@ class GvisorMachine:
             try:
                 await save_machine(self._node, self._id, Saving(folder, memory, go_on, still))
                 saved = True
-            except (SnapshotRefused, OSError):
+            except (SnapshotRefused, HostDiskFull, OSError):
                 self._check_alive()  # a machine that ended meanwhile explains everything else
                 raise
             finally:

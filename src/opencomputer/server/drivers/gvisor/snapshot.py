@@ -3,11 +3,15 @@
 The memory folder holds runsc's own files and `birth.json`, the layer folder a copy of the writable layer of
 the same instant. The memory speaks of files by their paths, so a machine that starts from both finds them in
 its layers and needs no copy of its own.
+
+Most of the layer is copied before the machine is paused. Then the memory comes first: saving it also writes
+back what the machine's kernel had not written yet. The rest of the layer follows before the machine goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 import time
@@ -16,10 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import LAYER, MEMORY, MachineId, Still
-from opencomputer.server.domain.errors import MachineLost, SnapshotRefused, StartFailed
+from opencomputer.server.domain.errors import HostDiskFull, MachineLost, SnapshotRefused, StartFailed
 from opencomputer.server.drivers.gvisor.bundle import Birth
-from opencomputer.server.drivers.gvisor.disk import CopyFailed
+from opencomputer.server.drivers.gvisor.disk import Fill
 from opencomputer.server.drivers.gvisor.failure import Failure, FailureKind, classify
+from opencomputer.server.drivers.gvisor.mirror import CopyFailed, Mirror
 from opencomputer.server.drivers.gvisor.node import Node
 from opencomputer.server.host.subprocesses import CommandTimedOut, run_async
 from opencomputer.server.host.tasks import finish
@@ -29,6 +34,11 @@ _SHORT_DEADLINE_SECONDS = 20.0
 _WRITE_DEADLINE_SECONDS = 300.0
 _RETRY_FOR_SECONDS = 2.0
 _RETRY_PAUSE_SECONDS = 0.15
+_FULL_PERCENT = 95.0
+_SPARE_BYTES = 64 << 20
+_FEW_BYTES = 4 << 20
+_FEW_FILES = 200
+_MOST_FILES = 400_000
 
 
 @dataclass(frozen=True)
@@ -44,17 +54,18 @@ class Saving:
 async def save_machine(node: Node, machine_id: MachineId, saving: Saving) -> None:
     """Write a machine down in `saving.target`, which appears only when it is complete.
 
-    Raises SnapshotRefused, MachineLost; the machine then goes on whatever was wanted.
+    Raises SnapshotRefused, HostDiskFull, MachineLost; the machine then goes on whatever was wanted.
     """
     target = saving.target
+    if target.exists():
+        raise FileExistsError(str(target))
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     saved = False
     try:
-        async with saving.still():
-            await _save_patiently(node, machine_id, draft, saving)
+        await _Attempts(node, machine_id, saving, draft).save()
         if saving.memory:
             await asyncio.to_thread(shutil.copy, node.folder(machine_id).birth, draft / MEMORY / _BIRTH)
-        await asyncio.to_thread(_publish, draft, target)
+        await asyncio.to_thread(draft.rename, target)
         saved = True
     finally:
         try:
@@ -81,48 +92,100 @@ def read_birth(image: Path) -> Birth:
         raise StartFailed(reason=FailureKind.BAD_IMAGE.value, runtime=str(error)) from error
 
 
-async def _save_patiently(node: Node, machine_id: MachineId, draft: Path, saving: Saving) -> None:
-    """Try again for a moment while the machine has a deleted file open: programs do that all the time."""
-    end = time.monotonic() + _RETRY_FOR_SECONDS
-    while True:
-        failure = await _save_once(node, machine_id, draft, saving)
-        if failure is None:
-            return
-        if failure.kind is FailureKind.GONE:
-            raise MachineLost
-        if failure.kind is not FailureKind.DELETED_FILE or time.monotonic() > end:
-            raise SnapshotRefused(reason=failure.kind.value, runtime=failure.message, path=failure.path)
-        await asyncio.sleep(_RETRY_PAUSE_SECONDS)
+class _Attempts:
+    """The attempts to save one machine into `draft`."""
+
+    def __init__(self, node: Node, machine_id: MachineId, saving: Saving, draft: Path) -> None:
+        self._node = node
+        self._id = machine_id
+        self._saving = saving
+        self._folder = node.folder(machine_id)
+        self._memory = draft / MEMORY
+        self._layer = draft / LAYER
+
+    async def save(self) -> None:
+        """Try again for a moment while the machine has a deleted file open: programs do that all the time."""
+        fill = await self._node.disks.fill(self._folder)
+        await asyncio.to_thread(self._check_room, fill)
+        end = time.monotonic() + _RETRY_FOR_SECONDS
+        while True:
+            mirror = await self._copy_ahead(fill)
+            failure = await self._try(mirror)
+            if failure is None:
+                return
+            if failure.kind is not FailureKind.DELETED_FILE or time.monotonic() > end:
+                raise _error(failure)
+            await asyncio.sleep(_RETRY_PAUSE_SECONDS)
+
+    def _check_room(self, fill: Fill | None) -> None:
+        """Refuse in time what would fail half-way, the machine's own flushing included."""
+        if fill is not None and fill.percent >= _FULL_PERCENT:
+            raise SnapshotRefused(
+                f"The sandbox's disk is {fill.percent:.0f} % full; free some space first.", reason="disk_full"
+            )
+        needed = _SPARE_BYTES + (fill.used_bytes if fill else 0)
+        if self._saving.memory:
+            needed += self._node.group(self._id).usage().memory_bytes
+        host = os.statvfs(self._saving.target.parent)
+        if host.f_bavail * host.f_frsize < needed:
+            raise HostDiskFull(needed_bytes=needed, free_bytes=host.f_bavail * host.f_frsize)
+
+    async def _copy_ahead(self, fill: Fill | None) -> Mirror:
+        """What is small is copied at once, and so is what nobody waits for: a machine not to go on."""
+        await asyncio.to_thread(_empty, self._layer)
+        disks = self._node.disks
+        small = fill is not None and fill.used_bytes < _FEW_BYTES and fill.files < _FEW_FILES
+        huge = fill is not None and fill.files > _MOST_FILES
+        if small or huge or not self._saving.go_on:
+            return disks.mirror(self._folder, self._layer)
+        return await disks.copy_ahead(self._folder, self._layer)
+
+    async def _try(self, mirror: Mirror) -> Failure | None:
+        async with self._saving.still():
+            await asyncio.to_thread(self._folder.saving.touch)
+            done = False
+            try:
+                failure = await self._pause() or await self._write_memory() or await self._complete(mirror)
+                done = failure is None
+                return failure
+            finally:
+                # Also when pausing seems to have failed or the caller gave up: nobody else would.
+                if self._saving.go_on or not done:
+                    await finish(resume_if_saving(self._node, self._id))
+
+    async def _pause(self) -> Failure | None:
+        """For files alone the processor is taken away: that works with a kernel that answers nobody, too."""
+        if self._saving.memory:
+            return await _command(self._node.runsc.pause(self._id, self._folder), _SHORT_DEADLINE_SECONDS)
+        await finish(asyncio.to_thread(self._node.group(self._id).freeze))
+        return None
+
+    async def _write_memory(self) -> Failure | None:
+        if not self._saving.memory:
+            return None
+        await asyncio.to_thread(_empty, self._memory)
+        argv = self._node.runsc.checkpoint(self._id, self._folder, self._memory)
+        return await _command(argv, _WRITE_DEADLINE_SECONDS)
+
+    async def _complete(self, mirror: Mirror) -> Failure | None:
+        try:
+            await self._node.disks.complete(self._folder, mirror)
+        except (CopyFailed, CommandTimedOut, OSError) as error:
+            said = classify(str(error))
+            kind = said.kind if said.kind is FailureKind.NO_SPACE else FailureKind.OTHER
+            return Failure(kind, f"the writable layer could not be copied: {error}")
+        return None
 
 
-async def _save_once(node: Node, machine_id: MachineId, draft: Path, saving: Saving) -> Failure | None:
-    """One attempt. The machine is paused from before the memory until after the copy of its files.
-
-    The memory comes first: saving it also writes back what the machine's kernel had not written yet.
-    """
-    folder = node.folder(machine_id)
-    await asyncio.to_thread(folder.saving.touch)
-    done = False
-    try:
-        failure = await _command(node.runsc.pause(machine_id, folder), _SHORT_DEADLINE_SECONDS)
-        failure = failure or await _write(node, machine_id, draft, memory=saving.memory)
-        done = failure is None
-        return failure
-    finally:
-        # Also when pausing seems to have failed or the caller gave up: nobody else would.
-        if saving.go_on or not done:
-            await finish(resume_if_saving(node, machine_id))
-
-
-async def _write(node: Node, machine_id: MachineId, draft: Path, *, memory: bool) -> Failure | None:
-    if memory:
-        await asyncio.to_thread(_empty, draft / MEMORY)
-        argv = node.runsc.checkpoint(machine_id, node.folder(machine_id), draft / MEMORY)
-        failure = await _command(argv, _WRITE_DEADLINE_SECONDS)
-        if failure is not None:
-            return failure
-    await asyncio.to_thread(_empty, draft / LAYER)
-    return await _copy_layer(node, machine_id, draft / LAYER)
+def _error(failure: Failure) -> MachineLost | HostDiskFull | SnapshotRefused:
+    if failure.kind is FailureKind.GONE:
+        return MachineLost()
+    if failure.kind is FailureKind.NO_SPACE:
+        return HostDiskFull(runtime=failure.message)
+    message = None
+    if failure.kind is FailureKind.DELETED_FILE and failure.path is not None:
+        message = f"{failure.path} is open but deleted, which cannot be saved."
+    return SnapshotRefused(message, reason=failure.kind.value, runtime=failure.message, path=failure.path)
 
 
 async def _command(argv: list[str], deadline_seconds: float) -> Failure | None:
@@ -138,20 +201,6 @@ async def _command(argv: list[str], deadline_seconds: float) -> Failure | None:
     return None if done.exit_code == 0 else classify(done.output)
 
 
-async def _copy_layer(node: Node, machine_id: MachineId, target: Path) -> Failure | None:
-    try:
-        await finish(node.disks.copy_upper(node.folder(machine_id), target))
-    except (CopyFailed, CommandTimedOut, OSError) as error:
-        return Failure(FailureKind.OTHER, f"the writable layer could not be copied: {error}")
-    return None
-
-
 def _empty(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-
-
-def _publish(draft: Path, target: Path) -> None:
-    if target.exists():
-        raise FileExistsError(str(target))
-    draft.rename(target)
