@@ -31,6 +31,8 @@ async def begun(sandbox: Sandbox) -> AsyncGenerator[str]:
     session_id = session.session_id
     await session.close()
     yield session_id
+    async with await sandbox.agent.attach(session_id) as still:
+        await still.kill()
 
 
 async def test_both_copies_go_on_by_themselves(sandbox: Sandbox, begun: str) -> None:
