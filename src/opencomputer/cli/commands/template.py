@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Set
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -144,31 +144,40 @@ def remove(
     name: str = typer.Argument(..., help="The template's name.", show_default=False),
     hash: str | None = typer.Argument(None, help="Only this build of it.", show_default=False),
     templates: Path | None = _FOLDER,
-    force: bool = typer.Option(False, "--force", help="Even if machines are running from it."),
+    force: bool = typer.Option(False, "--force", help="Even if sandboxes or snapshots were made from it."),
 ) -> None:
-    """Remove a template. Sandboxes that sleep and snapshots made from it are lost with it.
-
-    A node removes builds that nothing needs any more by itself.
-    """
+    """Remove a template, or one build of it. Old builds that nothing needs are removed by the node itself."""
     session = session_of(context)
     with _errors_explained(session):
         from opencomputer.server.templates.catalogue import list_templates as find_templates
         from opencomputer.server.templates.catalogue import remove_template
+        from opencomputer.server.templates.needs import needed
         from opencomputer.server.templates.usage import machines_using
 
         folder = _folder(templates)
         builds = [template for template in find_templates(folder) if template.name == name]
         whole = _whole_hash(hash, [template.hash for template in builds]) if hash else None
-        roots = [template.rootfs for template in builds if whole in (None, template.hash)]
-        running = machines_using(roots)
-        if running and not force:
-            raise CommandError(f"{running} machines are running from it; --force removes it all the same")
+        doomed = [template for template in builds if whole in (None, template.hash)]
+        roots = [template.rootfs for template in doomed]
+        if not force:
+            _refuse_needed(machines_using(roots), needed(folder).keys() & {build.hash for build in doomed})
         removed = remove_template(
             folder, name, whole, lambda: session.output.note("waiting for a build to end")
         )
     value = [_view(template) for template in removed]
     session.output.success(value, f"{name} removed ({len(removed)} builds)")
-    session.output.note("Sandboxes and snapshots that were made from it cannot be started any more.")
+    if force:
+        session.output.note("Sandboxes and snapshots that were made from it cannot be started any more.")
+
+
+def _refuse_needed(running: int, needed_hashes: Set[str]) -> None:
+    if running:
+        raise CommandError(f"{running} machines are running from it; --force removes it all the same")
+    if needed_hashes:
+        named = ", ".join(sorted(hash[:_HASH_DIGITS] for hash in needed_hashes))
+        raise CommandError(
+            f"sandboxes or snapshots were made from {named} and would be lost; --force removes it anyway"
+        )
 
 
 def add_to(app: typer.Typer) -> None:

@@ -38,9 +38,11 @@ class TemplateCatalogue(Protocol):
         ...
 
     def prune(self, wanted_hashes: Collection[str]) -> Sequence[str]:
-        """Remove builds that are neither current nor wanted. Returns the hashes of what is gone.
+        """Say which builds are wanted, and remove those nobody wants. Returns the hashes of what is gone.
 
-        Nothing of a template is removed soon after its current build changed, and nothing at all while
-        templates are being built: who is just starting from an old build may not have said so yet.
+        Nobody: no node that shares these templates. A current build always stays. Nothing of a template is
+        removed within ten minutes after its current build changed, and nothing at all while templates are
+        being built: who is just starting from an old build may not have said so yet. So this must be called
+        every few minutes, and once before a node starts anything.
         """
         ...

@@ -15,13 +15,18 @@ from opencomputer.server.templates.catalogue import (
     list_templates,
     prune_templates,
 )
+from opencomputer.server.templates.needs import declare, forget_gone, needed
 
 
 class InstalledTemplates:
-    """Implements TemplateCatalogue. A new sandbox never starts from an old build, an existing one may."""
+    """Implements TemplateCatalogue. A new sandbox never starts from an old build, an existing one may.
 
-    def __init__(self, templates_dir: Path) -> None:
+    `node` is the data folder of who asks, by which other nodes know it; who has none prunes nothing.
+    """
+
+    def __init__(self, templates_dir: Path, node: Path | None = None) -> None:
         self._templates_dir = templates_dir
+        self._node = node
 
     def list(self) -> Sequence[TemplateLayers]:
         return [_layers(template) for template in list_templates(self._templates_dir) if template.current]
@@ -41,7 +46,12 @@ class InstalledTemplates:
         return None if found is None else _layers(found)
 
     def prune(self, wanted_hashes: Collection[str]) -> Sequence[str]:
-        removed = prune_templates(self._templates_dir, wanted_hashes, datetime.now(UTC))
+        if self._node is None or not self._templates_dir.is_dir():
+            return []
+        now = datetime.now(UTC)
+        declare(self._templates_dir, self._node, wanted_hashes)
+        forget_gone(self._templates_dir, now)
+        removed = prune_templates(self._templates_dir, needed(self._templates_dir).keys(), now)
         return [template.hash for template in removed]
 
 

@@ -170,7 +170,7 @@ def test_nothing_is_pruned_just_after_the_current_build_changed(tmp_path: Path) 
     install(tmp_path, "web", "bb")
     make_current(tmp_path, "web", "bb")
     assert prune_later(tmp_path, after=timedelta(minutes=1)) == []
-    assert InstalledTemplates(tmp_path).prune([]) == []
+    assert InstalledTemplates(tmp_path, tmp_path).prune([]) == []
 
 
 def test_nothing_is_pruned_without_a_current_build_or_during_a_build(tmp_path: Path) -> None:
