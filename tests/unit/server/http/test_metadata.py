@@ -16,7 +16,9 @@ from opencomputer.server.models.scripted import ScriptedModel
 from opencomputer.server.services.facade import Presentation, Services
 from opencomputer.server.services.sandboxes.agents import Agents
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
+from opencomputer.server.services.sandboxes.images import Images
 from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
 from opencomputer.server.services.sandboxes.sessions import Sessions
 from tests.support.virtual_time import VirtualClock, virtual_backend
 from tests.unit.server.services.harness import ORG, Node, Process
@@ -52,6 +54,9 @@ class Inside:
             power=process.power,
             patches=process.patches,
             diffs=process.diffs,
+            # Nothing inside a machine asks for these.
+            images=object.__new__(Images),
+            snapshots=object.__new__(NamedSnapshots),
             templates=node.templates,
             gateway=gateway,
             clock=process.clock,
