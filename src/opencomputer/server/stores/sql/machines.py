@@ -10,6 +10,8 @@ import sqlalchemy as sa
 
 from opencomputer.server.contracts.driver import DriverRecord, MachineId
 from opencomputer.server.contracts.stores import MachineRow, MachineState, SandboxFields
+from opencomputer.server.domain.errors import Gone
+from opencomputer.server.domain.sandbox import ACTIVE
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.origins import field_values
 from opencomputer.server.stores.sql.tables import machines, sandboxes
@@ -39,11 +41,13 @@ class SqlMachineStore:
                 .where(machines.c.id == machine_id)
                 .values(state=MachineState.CLAIMED, sandbox_id=sandbox_id, guest_token=guest_token)
             )
-            await connection.execute(
+            given = await connection.execute(
                 sandboxes.update()
-                .where(sandboxes.c.id == sandbox_id)
+                .where(sandboxes.c.id == sandbox_id, sandboxes.c.state.in_(ACTIVE))
                 .values(machine_id=machine_id, **field_values(fields or {}))
             )
+            if given.rowcount == 0:
+                raise Gone
 
     async def stopping(self, machine_id: MachineId) -> None:
         await self._update(machine_id, state=MachineState.STOPPING)

@@ -30,11 +30,11 @@ from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 _live = sandboxes.c.state.in_([state for state in SandboxState if state not in TERMINAL])
 
 _references = (
-    sa.select(patches.c.checkpoint_id),
-    sa.select(sandboxes.c.from_checkpoint).where(_live),
-    sa.select(sandboxes.c.patch_source).where(_live),
+    sa.exists().where(patches.c.checkpoint_id == snapshots.c.id),
+    sa.exists().where(sandboxes.c.from_checkpoint == snapshots.c.id, _live),
+    sa.exists().where(sandboxes.c.patch_source == snapshots.c.id, _live),
 )
-"""Each selects ids of snapshots that something needs: a table that refers to checkpoints adds its own."""
+"""Each is a reason why a snapshot is needed: a table that refers to checkpoints adds its own."""
 
 
 class SqlSnapshotStore:
@@ -62,8 +62,7 @@ class SqlSnapshotStore:
         return [_snapshot(row) for row in await self._database.rows(query)]
 
     async def protected(self, sandbox_id: SandboxId) -> frozenset[SnapshotId]:
-        needed = sa.or_(*(snapshots.c.id.in_(reference) for reference in _references))
-        query = sa.select(snapshots.c.id).where(_checkpoint_of(sandbox_id), needed)
+        query = sa.select(snapshots.c.id).where(_checkpoint_of(sandbox_id), sa.or_(*_references))
         return frozenset(SnapshotId(row.id) for row in await self._database.rows(query))
 
     async def ready(

@@ -87,17 +87,18 @@ sandboxes = sa.Table(
     sa.Column("origin_layers", LayerIds, nullable=False, server_default=_NO_LAYERS),
     sa.Column("workdir", sa.String),
     sa.Column("generation", sa.Integer, nullable=False, server_default=_ZERO),
-    sa.Column("from_checkpoint", sa.String),
+    sa.Column("from_checkpoint", sa.String, index=True),
     sa.Column("hibernation", sa.String),
-    sa.Column("patch_source", sa.String),
+    sa.Column("patch_source", sa.String, index=True),
     sa.Column("patch_position", sa.Integer, nullable=False, server_default=_ZERO),
     sa.Column("patch_error", sa.Text),
-    sa.Column("due_at", UtcDateTime, index=True),
+    sa.Column("due_at", UtcDateTime),
     sa.Column("hibernate_failures", sa.Integer, nullable=False, server_default=_ZERO),
     sa.Column("last_hibernate_error", sa.Text),
     sa.Column("recovered", sa.Integer),
     sa.UniqueConstraint("org_id", "idempotency_key", name="uq_sandboxes_idempotency"),
     sa.Index("ix_sandboxes_org_newest", "org_id", "created_at", "id"),
+    sa.Index("ix_sandboxes_due", "state", "due_at"),
 )
 
 machines = sa.Table(

@@ -48,7 +48,9 @@ def _extend_sandboxes() -> None:
     ):
         op.add_column("sandboxes", column)
     op.add_column("machines", sa.Column("layers", sa.JSON, nullable=False, server_default=no_layers))
-    op.create_index("ix_sandboxes_due_at", "sandboxes", ["due_at"])
+    for name in ("from_checkpoint", "patch_source"):
+        op.create_index(f"ix_sandboxes_{name}", "sandboxes", [name])
+    op.create_index("ix_sandboxes_due", "sandboxes", ["state", "due_at"])
 
 
 def _let_running_sandboxes_become_due() -> None:
