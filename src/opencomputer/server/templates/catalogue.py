@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
-from opencomputer.server.domain.errors import Forbidden, NotFound
+from opencomputer.server.domain.errors import NotFound, OpenComputerError
 from opencomputer.server.host.locks import Held, exclusive, exclusive_now
 from opencomputer.server.host.trees import remove_tree
 
@@ -33,8 +33,10 @@ class TemplateMissing(NotFound):
     code = "template_not_found"
 
 
-class TemplateUnreadable(Forbidden):
+class TemplateUnreadable(OpenComputerError):
     """Only root can read the templates of this machine that were made from images."""
+
+    code = "template_unreadable"
 
 
 @dataclass(frozen=True)
