@@ -17,8 +17,9 @@ from opencomputer.server.contracts.driver import (
     MachineSpec,
     Usage,
 )
-from opencomputer.server.contracts.machine import Files, Identity
+from opencomputer.server.contracts.machine import Identity
 from opencomputer.server.domain.capacity import HostLoad
+from tests.support.memory.files import MemoryFiles
 from tests.support.memory.processes import MemoryProcesses
 
 GIB = 1 << 30
@@ -32,7 +33,8 @@ async def _nothing(_step: str, _machine: MachineId) -> None:
 
 
 class MemoryMachine:
-    """Implements Machine."""
+    """Implements Machine. `writable` is its writable layer: a path to text. A saved machine's memory is
+    its id."""
 
     def __init__(self, host: MemoryHost, spec: MachineSpec, token: str) -> None:
         self._host = host
@@ -41,9 +43,11 @@ class MemoryMachine:
         self.limits = spec.limits
         self.identity: Identity | None = None
         self.processes = MemoryProcesses()
+        self.files = MemoryFiles()
         self.rests = 0
         self.detached = False
         self.paused = False
+        self.writable: dict[str, str] = {}
         self.ended = asyncio.Event()
         self.cpu_seconds = 0.0
 
@@ -54,10 +58,6 @@ class MemoryMachine:
     @property
     def record(self) -> DriverRecord:
         return DriverRecord("memory", self.spec.id, {})
-
-    @property
-    def files(self) -> Files:
-        raise NotImplementedError
 
     @property
     def address(self) -> str:
@@ -83,8 +83,25 @@ class MemoryMachine:
 
     async def save(self, folder: Path, *, memory: bool = True, go_on: bool = True) -> None:
         await self._host.before("save", self.id)
-        await asyncio.to_thread(_write_save, folder, memory=memory)
+        self.paused = True
+        try:
+            await asyncio.to_thread(self._write_save, folder, memory=memory)
+            await self._host.before("saved", self.id)
+        except BaseException:
+            self.paused = False
+            raise
         self.paused = not go_on
+
+    def _write_save(self, folder: Path, *, memory: bool) -> None:
+        folder.mkdir()
+        (folder / LAYER).mkdir()
+        for name, text in self.writable.items():
+            path = folder / LAYER / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        if memory:
+            (folder / MEMORY).mkdir()
+            (folder / MEMORY / "of").write_text(self.id)
 
     async def go_on(self) -> None:
         await self._host.before("go_on", self.id)
@@ -114,7 +131,8 @@ class MemoryHost:
     """Implements Machines, and HostGauge.
 
     `before` is called ahead of each step, "start", "started", "identify", "set_limits", "rest",
-    "save", "go_on", "stop", "adopt", "survey" and "discard", and may raise, wait, or do what interferes.
+    "save", "saved" (not told yet), "go_on", "stop", "adopt", "survey" and "discard", and may raise, wait, or
+    do what interferes.
     """
 
     def __init__(self, capabilities: Capabilities = NO_SNAPSHOTS) -> None:
@@ -165,10 +183,3 @@ class MemoryHost:
 
     def load(self, machines: int) -> HostLoad:
         return replace(self.free, machines=machines)
-
-
-def _write_save(folder: Path, *, memory: bool) -> None:
-    folder.mkdir()
-    (folder / LAYER).mkdir()
-    if memory:
-        (folder / MEMORY).mkdir()

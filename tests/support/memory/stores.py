@@ -10,7 +10,7 @@ from datetime import datetime
 from opencomputer.server.contracts.driver import DriverRecord, MachineId
 from opencomputer.server.contracts.stores import MachineRow, MachineState, SandboxFields, Wanted
 from opencomputer.server.domain.access import ApiKey, Organisation
-from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict, NotFound
+from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict, Gone, NotFound
 from opencomputer.server.domain.layers import LayerId
 from opencomputer.server.domain.sandbox import (
     ACTIVE,
@@ -228,10 +228,11 @@ class MemoryMachineRows:
         fields: SandboxFields | None = None,
     ) -> None:
         await self._tables.moment("machines.claim")
+        sandbox = self._tables.sandboxes.get(sandbox_id)
+        if sandbox is None or sandbox.state not in ACTIVE:
+            raise Gone
         self._change(machine_id, state=MachineState.CLAIMED, sandbox_id=sandbox_id, guest_token=guest_token)
-        if sandbox_id in self._tables.sandboxes:
-            sandbox = self._tables.sandboxes[sandbox_id]
-            self._tables.sandboxes[sandbox_id] = replace(sandbox, machine_id=machine_id, **(fields or {}))
+        self._tables.sandboxes[sandbox_id] = replace(sandbox, machine_id=machine_id, **(fields or {}))
 
     async def stopping(self, machine_id: MachineId) -> None:
         await self._tables.moment("machines.stopping")

@@ -147,8 +147,8 @@ class MachineStore(Protocol):
         guest_token: str,
         fields: SandboxFields | None = None,
     ) -> None:
-        """Give a machine to a sandbox, on both sides, in one transaction, with `fields` of the sandbox that
-        are true of this machine."""
+        """Give a machine to an active sandbox, on both sides, in one transaction, with `fields` of the sandbox
+        that are true of this machine. Raises Gone when it is not active; then nothing is changed."""
         ...
 
     async def stopping(self, machine_id: MachineId) -> None: ...

@@ -130,9 +130,10 @@ class Reconciler:
         machine = await self._provisioning.adopt(row)
         if machine is None:
             return False
+        # It may have been paused: for a checkpoint, too, of which its row tells nothing.
+        await machine.go_on()
         if sandbox.state is not SandboxState.RUNNING:
             _log.warning("an operation was interrupted; the sandbox runs on", sandbox=sandbox.id)
-            await machine.go_on()
             await self._move(sandbox, SandboxState.RUNNING)
         await self._lifecycle.resume(replace(sandbox, state=SandboxState.RUNNING), machine)
         return True
@@ -216,9 +217,8 @@ class Reconciler:
                 _log.exception("the sweep did not finish; the next one tries again")
 
     async def _finish_stops(self) -> None:
-        for row in await self._provisioning.rows():
-            if row.state is MachineState.STOPPING and row.id not in self._provisioning.stops_under_way:
-                await self._discard(row.id)
+        for machine_id in await self._provisioning.unfinished_stops():
+            await self._discard(machine_id)
 
 
 def _has_machine(sandbox: Sandbox, machine_id: MachineId) -> bool:

@@ -6,7 +6,8 @@ import pytest
 
 from opencomputer.server.contracts.driver import DriverRecord, MachineId
 from opencomputer.server.contracts.stores import MachineRow, MachineState
-from opencomputer.server.domain.sandbox import SandboxShape
+from opencomputer.server.domain.errors import Gone
+from opencomputer.server.domain.sandbox import ACTIVE, SandboxShape, SandboxState
 from tests.support import rows
 from tests.unit.server.stores.conftest import Stores
 
@@ -65,6 +66,19 @@ async def test_a_claim_writes_what_is_true_of_the_machine_with_it(stores: Stores
     assert found is not None
     assert (found.machine_id, found.layers, found.shape) == (row.id, layers, shape)
     assert (found.generation, found.patch_position) == (2, 3)
+
+
+@pytest.mark.parametrize("state", sorted(set(SandboxState) - ACTIVE))
+async def test_what_is_not_active_gets_no_machine(stores: Stores, state: SandboxState) -> None:
+    """A sandbox that was killed while its machine was started, for example."""
+    org = await stores.new_org()
+    sandbox = await stores.new_sandbox(org, state=state)
+    row = rows.machine()
+    await stores.machines.add(row)
+    with pytest.raises(Gone):
+        await stores.machines.claim(row.id, sandbox.id, "t", {"generation": 2})
+    assert await only(stores) == row
+    assert await stores.sandboxes.get(org, sandbox.id) == sandbox
 
 
 async def test_a_stop_is_recorded_before_it_is_done(stores: Stores) -> None:

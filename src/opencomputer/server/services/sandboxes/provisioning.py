@@ -29,7 +29,8 @@ class Provisioning:
         self._count = 0
         self._tokens: dict[MachineId, str] = {}
         self._layers: dict[MachineId, tuple[LayerId, ...]] = {}
-        self.stops_under_way: set[MachineId] = set()
+        self._stops_under_way: set[MachineId] = set()
+        self._stops_failed: set[MachineId] = set()
 
     @property
     def count(self) -> int:
@@ -80,9 +81,9 @@ class Provisioning:
             sandbox_id=sandbox_id,
             layers=layers,
         )
-        await self._store.add(row)
         self._count += 1
         try:
+            await self._store.add(row)
             machine = await self._machines.start(spec, guest_token=guest_token)
         except BaseException:
             self._count -= 1
@@ -113,20 +114,29 @@ class Provisioning:
 
     async def stop(self, machine: Machine) -> None:
         """End a machine and forget it. Idempotent. What goes wrong is left to the reconciler."""
-        self.stops_under_way.add(machine.id)
+        self._stops_under_way.add(machine.id)
         try:
             await self._store.stopping(machine.id)
             await machine.stop()
             await self._store.remove(machine.id)
         except Exception:
             _log.exception("a machine could not be removed; it will be tried again", machine=machine.id)
+            self._stops_failed.add(machine.id)
         finally:
             self._count -= self._tokens.pop(machine.id, None) is not None
             self._layers.pop(machine.id, None)
-            self.stops_under_way.discard(machine.id)
+            self._stops_under_way.discard(machine.id)
 
     async def rows(self) -> Sequence[MachineRow]:
         return await self._store.list()
+
+    async def unfinished_stops(self) -> Sequence[MachineId]:
+        """Machines that should be gone, and that nobody is removing."""
+        rows = await self._store.list()
+        failed = [
+            row.id for row in rows if row.state is MachineState.STOPPING or row.id in self._stops_failed
+        ]
+        return [machine_id for machine_id in failed if machine_id not in self._stops_under_way]
 
     async def adopt(self, row: MachineRow) -> Machine | None:
         """Take over a machine of an earlier process, or remove what is left of it."""
@@ -147,6 +157,7 @@ class Provisioning:
     async def discard(self, machine_id: MachineId) -> None:
         await self._machines.discard(machine_id)
         await self._store.remove(machine_id)
+        self._stops_failed.discard(machine_id)
 
     async def strangers(self) -> Sequence[MachineId]:
         """Machines on this host that have no row. A row is always written first, so they are orphans."""
