@@ -33,6 +33,7 @@ ALLOWED: Mapping[str, Sequence[str]] = {
     "server.machines": (*_PLUGIN, "inside.guest.protocol", "inside"),
     "server.models": _PLUGIN,
     "server.stores.sql": _PLUGIN,
+    "server.stores.artefacts": _PLUGIN,
     "server.settings": ("server.domain",),
     "server.clock": (),
     "server.logs": (),

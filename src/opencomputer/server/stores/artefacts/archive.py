@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import subprocess
 import threading
 from collections.abc import Generator, Iterable, Sequence
@@ -29,8 +28,8 @@ out all attributes but the user's."""
 _HOST_BOUND = [
     f"--xattrs-exclude=trusted.overlay.{name}" for name in ("origin", "impure", "nlink", "uuid", "upper")
 ]
-"""Where an overlay notes file handles and counts of its own layers on this host. In a lower layer they have
-no effect, and they would make equal layers differ."""
+"""Where an overlay notes file handles and counts of its own layers on this host. They would make equal layers
+differ, and a lower layer needs none but `origin`, which `settling` puts back where it matters."""
 
 _CREATE = [
     "tar",
@@ -46,37 +45,6 @@ _CREATE = [
     "--file=-",
 ]
 _EXTRACT = ["tar", "--extract", *_FAITHFUL, "--same-owner", "--preserve-permissions", "--file=-"]
-
-
-def make_canonical(folder: Path) -> None:
-    """Change a folder where an archive could not say what it is, without changing what it means as a layer.
-
-    The folder's own time tells when it was copied. Sockets cannot be archived, and nobody listens on them any
-    more: each becomes a deletion, so that it still hides what is below.
-    """
-    os.utime(folder, (0, 0))
-    for current, status in _sockets(os.fsencode(folder)):
-        parent = os.path.dirname(current)
-        times = os.lstat(parent)
-        os.unlink(current)
-        os.mknod(current, stat.S_IFCHR, 0)
-        os.utime(current, ns=(status.st_mtime_ns, status.st_mtime_ns))
-        os.utime(parent, ns=(times.st_atime_ns, times.st_mtime_ns))
-
-
-def _sockets(top: bytes) -> Sequence[tuple[bytes, os.stat_result]]:
-    found: list[tuple[bytes, os.stat_result]] = []
-    waiting = [top]
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISSOCK(status.st_mode):
-                        found.append((entry.path, status))
-    return found
 
 
 def pack(folder: Path) -> Generator[bytes]:

@@ -11,7 +11,14 @@ from obstore.exceptions import BaseError
 from opencomputer.server.domain.errors import HostDiskFull
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_FULL_WORDS = ("No space left on device", "Disk quota exceeded", "os error 28)", "os error 122)")
+_FULL_WORDS = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "os error 28)",
+    "os error 122)",
+    "Wrote only ",
+)
+"""The last is all that tar says when the disk becomes full in the middle of a block."""
 
 
 class ArchiveFailed(Exception):

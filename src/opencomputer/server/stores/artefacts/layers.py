@@ -13,10 +13,11 @@ from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.domain.errors import ArtefactDamaged, ArtefactMissing
 from opencomputer.server.domain.layers import LayerId
 from opencomputer.server.host.trees import remove_tree
-from opencomputer.server.stores.artefacts.archive import make_canonical, pack, unpack
+from opencomputer.server.stores.artefacts.archive import pack, unpack
 from opencomputer.server.stores.artefacts.blobs import Blobs
 from opencomputer.server.stores.artefacts.durable import Step
 from opencomputer.server.stores.artefacts.failures import ArchiveFailed
+from opencomputer.server.stores.artefacts.settling import settle
 from opencomputer.server.stores.artefacts.shelf import FILES, Drafts, Shelf
 
 BLOBS = "layers"
@@ -48,7 +49,7 @@ class Layers:
         self._step = step
 
     def archive(self, folder: Path) -> Archived:
-        make_canonical(folder)
+        settle(folder)
         self._step("archive")
         with closing(pack(folder)) as chunks:
             reading = _Reading(chunks)
@@ -113,6 +114,7 @@ class Layers:
             raise ArtefactDamaged(id=layer_id) from failure
         if failure is not None:
             raise failure
+        settle(folder)
 
     def size_bytes(self, layer_id: LayerId) -> int:
         blob = self._blobs.find(_key(layer_id))

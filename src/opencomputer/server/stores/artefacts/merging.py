@@ -16,6 +16,7 @@ from opencomputer.server.stores.artefacts.overlay import (
     File,
     Folder,
     Stack,
+    expect_deletions,
     names,
 )
 
@@ -52,6 +53,7 @@ def _make(stack: Stack, parent: Folder, name: bytes, path: bytes) -> Folder | No
         _link(found.part.path, path)
     elif isinstance(found, Deleted) and parent.below is not None:
         os.mknod(path, stat.S_IFCHR, 0)
+        expect_deletions(os.path.dirname(path))
     return None
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 OPAQUE = "trusted.overlay.opaque"
 REDIRECT = "trusted.overlay.redirect"
+_ORIGIN = "trusted.overlay.origin"
 _NO_ATTRIBUTE = (errno.ENODATA, errno.EOPNOTSUPP)
 
 
@@ -159,6 +160,16 @@ def names(folder: Folder) -> set[bytes]:
 
 def is_deletion(status: os.stat_result) -> bool:
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+
+
+def expect_deletions(folder: bytes) -> None:
+    """Have the kernel look for deletions in a folder that nothing below merges with.
+
+    It lists such a folder as it is, devices 0/0 included, unless it was copied from a lower layer once: that
+    is what an empty `origin` says.
+    """
+    if attribute(folder, _ORIGIN) is None:
+        os.setxattr(folder, _ORIGIN, b"")
 
 
 def attribute(path: bytes, name: str) -> bytes | None:

@@ -57,7 +57,7 @@ class BlobArtefacts:
         """Blocks for a moment. `step` is called ahead of each step, for tests to interrupt."""
         for each in (folder, *(folder / name for name in ("drafts", "layers", "memories", "blobs"))):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._folder = folder
+        self.folder = folder
         self._clock = clock
         self._boot_id = boot_id or _BOOT_ID.read_text().strip()
         self._drafts = Drafts(folder / "drafts")
@@ -150,7 +150,7 @@ class BlobArtefacts:
         await self._run(self._clear)
 
     async def free_bytes(self) -> int:
-        status = await asyncio.to_thread(os.statvfs, self._folder)
+        status = await asyncio.to_thread(os.statvfs, self.folder)
         return status.f_bavail * status.f_frsize
 
     async def _sweep(self, sweep: Sweep, wanted: frozenset[str]) -> int:
@@ -169,7 +169,7 @@ class BlobArtefacts:
     def _clear(self) -> None:
         self._drafts.clear()
         self._blobs.clear_drafts()
-        boot = self._folder / "boot"
+        boot = self.folder / "boot"
         if not boot.exists() or boot.read_text() != self._boot_id:
             for layer_id in self._layer_shelf.ids():
                 self._layer_shelf.remove(layer_id)
