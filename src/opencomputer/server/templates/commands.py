@@ -60,22 +60,7 @@ def run(
     `objection` is asked now and then, by another thread, and once at the end; what it says is the failure.
     """
     program = _program(arguments)
-    try:
-        process = subprocess.Popen(
-            arguments,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            # What is built must be readable for the users of machines, whatever the operator's habits are.
-            umask=0o022,
-            pass_fds=tuple(keep_open),
-        )
-    except FileNotFoundError as error:
-        raise _not_installed(arguments[0]) from error
+    process = _start(arguments, environment, keep_open)
     last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
     assert process.stdout is not None
     try:
@@ -93,6 +78,27 @@ def run(
         if status == _NOT_FOUND and shutil.which(program) is None:
             raise _not_installed(program)
         raise BuildFailed(f"`{program}` failed with status {status}:\n{output}")
+
+
+def _start(
+    arguments: Sequence[str], environment: Mapping[str, str], keep_open: Sequence[int]
+) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            arguments,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            # What is built must be readable for the users of machines, whatever the operator's habits are.
+            umask=0o022,
+            pass_fds=tuple(keep_open),
+        )
+    except FileNotFoundError as error:
+        raise _not_installed(arguments[0]) from error
 
 
 def _program(arguments: Sequence[str]) -> str:
