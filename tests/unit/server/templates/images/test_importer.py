@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -87,6 +88,19 @@ def test_the_same_image_is_fetched_once(layout: Path, templates: Path, tmp_path:
     first = fetch(templates, f"oci:{layout}:latest")
     assert fetch(templates, f"oci-archive:{tmp_path}/web.tar") == first
     assert fetch(templates, f"oci:{layout}") == first
+
+
+def test_what_docker_saves_can_be_imported(layout: Path, templates: Path, tmp_path: Path) -> None:
+    """It is another format; layers and configuration are the same."""
+    write_layout(layout, two_layers())
+    archive = f"docker-archive:{tmp_path}/saved.tar"
+    policy = [] if Path("/etc/containers/policy.json").exists() else ["--insecure-policy"]
+    copy = ["skopeo", *policy, "copy", "--quiet", f"oci:{layout}", f"{archive}:web:1.0"]
+    subprocess.run(copy, check=True)
+    template = fetch(templates, archive)
+    assert (template.name, template.workdir) == ("saved", "/srv/app")
+    assert (template.rootfs / "dir/new").read_text() == "upper"
+    assert fetch(templates, archive) == template
 
 
 def test_a_tag_that_moved_gives_another_build(layout: Path, templates: Path) -> None:
