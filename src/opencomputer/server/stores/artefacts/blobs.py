@@ -36,9 +36,14 @@ class Blobs:
     disk by us, because obstore leaves that to the system.
     """
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, prefixes: Sequence[str]) -> None:
+        """`prefixes` are what all keys begin with."""
         self._store = store
         self._root = Path(store.prefix) if isinstance(store, LocalStore) and store.prefix else None
+        if self._root is not None:
+            for prefix in (*prefixes, _INCOMING):
+                (self._root / prefix).mkdir(mode=0o700, exist_ok=True)
+            sync(self._root)
 
     def put(self, key: str, content: bytes) -> None:
         obstore.put(self._store, key, content, use_multipart=False)
@@ -133,10 +138,9 @@ class Blobs:
         if self._root is None:
             return
         path = self._root / key
-        sync(path)
         while path != self._root:
-            path = path.parent
             sync(path)
+            path = path.parent
 
 
 def _link(source: Path, target: Path) -> bool:

@@ -1,4 +1,7 @@
-"""Unpacked copies: one folder for each, complete or not there, with the time of its last use."""
+"""Unpacked copies: one folder for each, complete or not there, with the time of its last use.
+
+Nothing here waits for the disk. What an end of the host takes from a copy, the blob store still has.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from opencomputer.server.host.trees import remove_tree
-from opencomputer.server.stores.artefacts.durable import Step, sync
+from opencomputer.server.stores.artefacts.durable import Step
 
 FILES = "files"
 
@@ -58,7 +61,6 @@ class Shelf:
         self._step("shelve")
         os.utime(draft, (at.timestamp(), at.timestamp()))
         draft.rename(self._folder / artefact_id)
-        sync(self._folder)
 
     def touch(self, artefact_id: str, at: datetime) -> None:
         os.utime(self._folder / artefact_id, (at.timestamp(), at.timestamp()))

@@ -63,7 +63,7 @@ class BlobArtefacts:
         self._drafts = Drafts(folder / "drafts")
         self._layer_shelf = Shelf(folder / "layers", self._drafts, step)
         self._memory_shelf = Shelf(folder / "memories", self._drafts, step)
-        self._blobs = Blobs(store or LocalStore(folder / "blobs"))
+        self._blobs = Blobs(store or LocalStore(folder / "blobs"), (layer_blobs.BLOBS, memory_blobs.BLOBS))
         self._layers = Layers(self._blobs, self._layer_shelf, self._drafts, clock, step)
         self._memories = Memories(self._blobs, self._memory_shelf, self._drafts, clock, step)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

@@ -115,7 +115,6 @@ async def test_files_of_an_image_that_never_got_its_manifest_go(bench: Bench) ->
 
 async def test_an_upload_that_was_never_finished_goes(bench: Bench) -> None:
     artefacts = bench.open()
-    (bench.folder / "blobs" / "incoming").mkdir()
     (bench.folder / "blobs" / "incoming" / "half").write_bytes(b"half")
     await artefacts.collect(frozenset(), frozenset())
     assert len(bench.blob_files) == 1

@@ -121,6 +121,17 @@ async def test_drafts_of_earlier_processes_are_cleared(bench: Bench) -> None:
     assert bench.drafts == []
 
 
+async def test_what_the_store_itself_had_begun_is_cleared(bench: Bench) -> None:
+    """It writes beside the blob, under a name that it does not list."""
+    bench.open()
+    begun = [bench.folder / "blobs" / name for name in ("layers/a.tar#1", "memories/b/0#2", "incoming/c#1")]
+    for draft in begun:
+        draft.parent.mkdir(exist_ok=True)
+        draft.write_bytes(b"half")
+    await bench.open().clear_drafts()
+    assert not any(draft.exists() for draft in begun)
+
+
 async def test_drafts_are_unique(bench: Bench) -> None:
     artefacts = bench.open()
     drafts = {await artefacts.new_draft() for _ in range(100)}
