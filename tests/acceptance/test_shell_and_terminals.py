@@ -80,8 +80,11 @@ async def test_a_shell_is_taken_up_again_without_its_old_output(sandbox: Sandbox
 
 async def read_until(terminal: PtySession, wanted: bytes) -> bytes:
     seen = b""
-    while wanted not in seen:
-        seen += await asyncio.wait_for(terminal.recv(), 20)
+    try:
+        while wanted not in seen:
+            seen += await asyncio.wait_for(terminal.recv(), 20)
+    except TimeoutError:
+        raise AssertionError(f"{wanted!r} was not shown, but {seen!r}") from None
     return seen
 
 
@@ -108,10 +111,13 @@ async def test_a_terminal_is_a_login_shell_of_its_size(server: ServerProcess) ->
 
 async def test_two_terminals_and_a_signal_from_the_keyboard(sandbox: Sandbox) -> None:
     first, second = await sandbox.pty.create(), await sandbox.pty.create()
-    await first.send("sleep 1000\n")
+    await first.send("echo begun; cat\n")
+    await read_until(first, b"begun\r\n")
     await say(second, "X=2")
-    await asyncio.sleep(0.3)
+    await first.send("ping\n")
+    await read_until(first, b"ping\r\nping\r\n")
     await first.send(b"\x03")
+    await read_until(first, b"$ ")
     assert b"130\r\n" in await say(first, "echo $?")
     assert b"[2]\r\n" in await say(second, "echo [$X]")
 

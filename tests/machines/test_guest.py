@@ -188,8 +188,8 @@ async def test_an_interactive_shell_in_a_terminal(harness: GvisorHarness) -> Non
         await machine.processes.spawn(spec)
         async with machine.processes.attach(spec.id, offset=None) as attachment:
             await read_until(attachment, b"$ ")
-            await attachment.write(b"cat\n")
-            await read_until(attachment, b"cat")
+            await attachment.write(b"echo begun; cat\n")
+            await read_until(attachment, b"begun\r\n")
             await attachment.write(b"ping\n")
             await read_until(attachment, b"ping\r\nping")
             await attachment.write(b"\x03")

@@ -9,9 +9,12 @@ from checks import covers, main, raises, until
 async def read_until(terminal, wanted, seconds=20):
     """Everything that the terminal showed until `wanted` was among it."""
     seen = b""
-    async with asyncio.timeout(seconds):
-        while wanted not in seen:
-            seen += await terminal.recv()
+    try:
+        async with asyncio.timeout(seconds):
+            while wanted not in seen:
+                seen += await terminal.recv()
+    except TimeoutError:
+        raise AssertionError(f"{wanted!r} was not shown, but {seen!r}") from None
     return seen
 
 
@@ -45,9 +48,13 @@ async def a_terminal_knows_the_sandbox_environment(sandbox):
 @covers("A25")
 async def control_c_interrupts_the_foreground_job(sandbox):
     terminal = await sandbox.pty.create()
-    await terminal.send("sh -c 'echo begun; sleep 600'\n")
+    await terminal.send("echo begun; cat\n")
     await read_until(terminal, b"begun\r\n")
+    # The program's own answer, beside the echo: a shell that is still starting one may miss the interrupt.
+    await terminal.send("ping\n")
+    await read_until(terminal, b"ping\r\nping\r\n")
     await terminal.send(b"\x03")
+    await read_until(terminal, b"$ ")
     await terminal.send("echo code=$?\n")
     await read_until(terminal, b"code=130")
     await terminal.close()

@@ -27,9 +27,14 @@ check("a terminal takes text and bytes and shows every character", ["B17"], asyn
 
 check("control-c interrupts the foreground job", ["B17"], async (sandbox) => {
   const [terminal, output] = await open(sandbox, {});
-  terminal.send("sh -c 'echo begun; sleep 600'\n");
+  terminal.send("echo begun; cat\n");
   await until(() => output.text.includes("begun\r\n"));
+  // The program's own answer, beside the echo: a shell that is still starting one may miss the interrupt.
+  terminal.send("ping\n");
+  await until(() => output.text.includes("ping\r\nping\r\n"));
+  const answered = output.text.length;
   terminal.send("\x03");
+  await until(() => output.text.slice(answered).includes("$ "));
   terminal.send("echo code=$?\n");
   await until(() => output.text.includes("code=130"));
   terminal.close();

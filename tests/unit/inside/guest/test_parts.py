@@ -155,6 +155,9 @@ def test_the_last_part_of_a_path_is_not_followed(tmp_path: Path) -> None:
     ("meminfo", "most"),
     [
         ("MemTotal:  524288 kB\n", 512),
+        ("MemTotal: 1048576 kB\n", 1024),
+        ("MemTotal: 4194304 kB\n", 1024),
+        ("MemTotal: 8388608 kB\n", 2048),
         ("MemTotal: 33554432 kB\n", 4096),
         ("MemTotal: 1024 kB\n", 128),
         ("nothing here\n", 128),
