@@ -213,9 +213,9 @@ class Sandbox:
 
     @property
     def recovered(self) -> int | None:
-        """How far from its saved memory its last wake had to begin; None where nothing was lost.
+        """Which step its last wake had to take because its memory was of no use; None where it was.
 
-        2: from its files, with its processes lost. 3: from its own files on a new system.
+        2: it began from its files, and its processes were lost.
         """
         return answers.whole(self._description, "recovered")
 

@@ -234,3 +234,18 @@ def test_a_script_that_is_no_text_is_refused_here(oc: Oc, furnished: FakeNode, t
     file.write_bytes(b"\xff\xfe\x00")
     outcome = oc("patch", "create", CHECKPOINT, "--script", str(file))
     assert (outcome.exit_code, outcome.stderr) == (1, f"Error: cannot read {file}: it is not text\n")
+
+
+def test_what_went_wrong_with_a_sandbox_is_among_its_details(oc: Oc, furnished: FakeNode) -> None:
+    plain = oc("get", SANDBOX).stdout
+    furnished.sandboxes[SANDBOX].description |= {
+        "fromCheckpointId": CHECKPOINT,
+        "patchError": "patch 1 failed (exit 3)",
+        "lastHibernateError": "no room",
+    }
+    added = oc("get", SANDBOX).stdout.splitlines()[len(plain.splitlines()) :]
+    assert [line.split(":")[1].strip() for line in added] == [
+        CHECKPOINT,
+        "patch 1 failed (exit 3)",
+        "no room",
+    ]

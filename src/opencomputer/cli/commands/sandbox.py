@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 _ID = typer.Argument(..., metavar="SANDBOX", help="The sandbox's id.", show_default=False)
 _CREATE_SECONDS = 120.0
+_IF_THERE = (
+    ("From", "fromCheckpointId"),
+    ("Patch error", "patchError"),
+    ("Not asleep", "lastHibernateError"),
+)
 _HEADERS = ("ID", "TEMPLATE", "STATUS", "CPU", "MEM", "AGE")
 
 
@@ -134,7 +139,7 @@ def _details(item: JsonObject) -> list[tuple[str, object]]:
     ]
     if item.get("endAt") and item.get("timeout") != 0:
         pairs.append(("Ends", item["endAt"]))
-    return pairs
+    return pairs + [(label, item[key]) for label, key in _IF_THERE if item.get(key)]
 
 
 def _memory(item: JsonObject) -> str:
