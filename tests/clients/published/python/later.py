@@ -3,7 +3,7 @@
 import httpx
 from checks import covers, main, raises
 
-from opencomputer import Image, Sandbox, SecretStore, Snapshots, Tags, Template, Usage
+from opencomputer import Sandbox, SecretStore, Tags, Template, Usage
 
 
 async def refused(call):
@@ -35,37 +35,10 @@ async def templates_are_not_built_through_the_api(sandbox):
     await refused(templates.delete("base"))
 
 
-@covers("A2")
-async def images_and_snapshots_are_refused_before_a_stream_begins():
-    await refused(Sandbox.create(image=Image.base().run_commands("true")))
-    await refused(Sandbox.create(snapshot="mine"))
-
-
 @covers("A1")
 async def parts_of_create_that_are_missing_are_refused():
     await refused(Sandbox.create(secret_store="mine"))
     await refused(Sandbox.create(preview_auth={"token": "auto"}))
-
-
-@covers("A4", "A5", "A16", "A17")
-async def checkpoints_are_refused(sandbox):
-    await refused(sandbox.create_checkpoint("mine"))
-    await refused(sandbox.list_checkpoints())
-    await refused(sandbox.restore_checkpoint("cp-1"))
-    await refused(sandbox.delete_checkpoint("cp-1"))
-    await refused(Sandbox.create_from_checkpoint("cp-1"))
-    await refused(Sandbox.create_checkpoint_patch("cp-1", "true"))
-    await refused(Sandbox.list_checkpoint_patches("cp-1"))
-    await refused(Sandbox.delete_checkpoint_patch("cp-1", "pa-1"))
-
-
-@covers("A9", "A10")
-async def hibernation_and_reboot_are_refused(sandbox):
-    await refused(sandbox.hibernate())
-    await refused(sandbox.wake())
-    await refused(sandbox.wake(timeout=5))
-    await refused(sandbox.reboot())
-    await refused(sandbox.power_cycle())
 
 
 @covers("A11", "A12", "A13")
@@ -93,16 +66,6 @@ async def mounts_are_refused(sandbox):
     await refused(sandbox.mounts.add_command("/mnt", "true"))
     await refused(sandbox.mounts.list())
     await refused(sandbox.mounts.remove("/mnt"))
-
-
-@covers("A33")
-async def snapshots_are_refused():
-    snapshots = Snapshots()
-    await refused(snapshots.create("mine", Image.base()))
-    await refused(snapshots.list())
-    await refused(snapshots.get("mine"))
-    await refused(snapshots.delete("mine"))
-    await snapshots.close()
 
 
 @covers("A36", "A37")
