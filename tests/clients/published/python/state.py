@@ -101,7 +101,8 @@ async def restore_takes_everything_back_and_may_be_repeated(sandbox):
         await sandbox.files.write("/tmp/later", "later")
         await sandbox.restore_checkpoint(created["id"])
         # At once: the server makes the call wait.
-        assert (await sandbox.exec.run("cat /tmp/state; test -e /tmp/later")).exit_code == 1
+        result = await sandbox.exec.run("cat /tmp/state; test -e /tmp/later")
+        assert (result.exit_code, result.stdout) == (1, "then")
         assert await sandbox.files.read("/tmp/state") == "then"
     await sandbox.delete_checkpoint(created["id"])
 
