@@ -16,7 +16,7 @@ from obstore.store import LocalStore, ObjectStore
 from opencomputer.server.stores.artefacts.durable import sync
 
 _PART_BYTES = 8 << 20
-_PARTS_AT_ONCE = 3
+_PARTS_AT_ONCE = 4
 _INCOMING = "incoming"
 _BLOCK = 1 << 20
 _ZEROS = bytes(_BLOCK)
@@ -40,6 +40,8 @@ class Blobs:
         """`prefixes` are what all keys begin with."""
         self._store = store
         self._root = Path(store.prefix) if isinstance(store, LocalStore) and store.prefix else None
+        # Writers of one local file only wait for each other.
+        self._parts_at_once = 1 if self._root is not None else _PARTS_AT_ONCE
         if self._root is not None:
             for prefix in (*prefixes, _INCOMING):
                 (self._root / prefix).mkdir(mode=0o700, exist_ok=True)
@@ -58,7 +60,7 @@ class Blobs:
             chunks,
             use_multipart=True,
             chunk_size=_PART_BYTES,
-            max_concurrency=_PARTS_AT_ONCE,
+            max_concurrency=self._parts_at_once,
         )
         if self._root is not None:
             sync(self._root / key)
@@ -73,9 +75,7 @@ class Blobs:
         if self._root is not None and _link(file, self._root / key):
             self._sync(key)
             return
-        obstore.put(
-            self._store, key, file, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE, mode="overwrite"
-        )
+        obstore.put(self._store, key, file, chunk_size=_PART_BYTES, max_concurrency=self._parts_at_once)
         self._sync(key)
 
     def get_file(self, key: str, file: Path) -> None:
