@@ -35,29 +35,22 @@ from opencomputer.server.services.sandboxes.agents import Agents
 from opencomputer.server.services.sandboxes.boot import Boot, machine_limits
 from opencomputer.server.services.sandboxes.builder_machines import HiddenMachines
 from opencomputer.server.services.sandboxes.capture import Captures
-from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
 from opencomputer.server.services.sandboxes.collection import Collection
 from opencomputer.server.services.sandboxes.commands import Commands
-from opencomputer.server.services.sandboxes.diffs import Diffs
-from opencomputer.server.services.sandboxes.forks import Forks
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.golden import GoldenImages
-from opencomputer.server.services.sandboxes.hibernation import Hibernation
 from opencomputer.server.services.sandboxes.idle import IdleTimeouts
 from opencomputer.server.services.sandboxes.image_builds import ImageBuilder
 from opencomputer.server.services.sandboxes.image_upkeep import ImageUpkeep
 from opencomputer.server.services.sandboxes.images import Images, ImageStores
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import LiveSandboxes
+from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
-from opencomputer.server.services.sandboxes.patches import Patches
+from opencomputer.server.services.sandboxes.operations import operations
 from opencomputer.server.services.sandboxes.pool import Pool, PoolSettings
-from opencomputer.server.services.sandboxes.power import Power
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
-from opencomputer.server.services.sandboxes.reach import Reach
-from opencomputer.server.services.sandboxes.restores import Restores
 from opencomputer.server.services.sandboxes.sessions import Sessions
-from opencomputer.server.services.sandboxes.succession import Succession
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.server.settings import Settings
 
@@ -88,57 +81,39 @@ class Plugins:
 
 
 @dataclass(frozen=True)
-class _Machinery:
-    """What the use cases share: machines, and who has which."""
+class _Supply:
+    """Where machines come from."""
 
-    golden: GoldenImages
     provisioning: Provisioning
+    golden: GoldenImages
     admission: Admission
     pool: Pool
-    boot: Boot
-    captures: Captures
-    live: LiveSandboxes
-    transitions: Transitions
-    lifecycle: Lifecycle
 
 
 def compose(
     settings: Settings, plugins: Plugins, background: Background, token_secret: bytes, golden_folder: Path
 ) -> Parts:
-    machinery = _machinery(settings, plugins, background, golden_folder)
+    supply = _supply(settings, plugins, golden_folder)
+    machinery = _machinery(settings, plugins, background, supply)
     access = Access(plugins.organisations, plugins.api_keys, plugins.clock, token_secret)
-    services = _services(settings, plugins, background, machinery, access)
+    services = _services(settings, plugins, machinery, supply, access)
     return Parts(
         app=create_app(services),
         metadata_app=create_metadata_app(services),
         metadata_at=plugins.metadata_at,
         access=access,
         lifecycle=machinery.lifecycle,
-        pool=machinery.pool,
-        reconciler=Reconciler(
-            plugins.sandboxes,
-            plugins.snapshots,
-            plugins.artefacts,
-            machinery.provisioning,
-            machinery.lifecycle,
-            machinery.pool,
-            machinery.golden,
-            plugins.templates,
-            plugins.clock,
-        ),
+        pool=supply.pool,
+        reconciler=Reconciler(machinery, supply.pool, supply.golden),
         keepers=(
             IdleTimeouts(plugins.sandboxes, machinery.live, services.hibernation, plugins.clock, background),
-            Collection(
-                plugins.artefacts, plugins.snapshots, machinery.golden, plugins.templates, plugins.clock
-            ),
+            Collection(plugins.artefacts, plugins.snapshots, supply.golden, plugins.templates, plugins.clock),
             ImageUpkeep(services.images, services.snapshots, plugins.clock),
         ),
     )
 
 
-def _machinery(
-    settings: Settings, plugins: Plugins, background: Background, golden_folder: Path
-) -> _Machinery:
+def _supply(settings: Settings, plugins: Plugins, golden_folder: Path) -> _Supply:
     provisioning = Provisioning(plugins.machines, plugins.machine_rows, plugins.clock)
     golden = GoldenImages(golden_folder, plugins.machines, provisioning, plugins.artefacts)
     parallel_starts = max(2, os.cpu_count() or 1)
@@ -151,14 +126,18 @@ def _machinery(
     )
     pool_settings = PoolSettings(policy, machine_limits(shape), parallel_starts)
     pool = Pool(pool_settings, provisioning, golden, admission, plugins.gauge, plugins.clock)
-    boot = Boot(pool, provisioning, admission, plugins.templates, plugins.artefacts)
+    return _Supply(provisioning, golden, admission, pool)
+
+
+def _machinery(settings: Settings, plugins: Plugins, background: Background, supply: _Supply) -> Machinery:
+    boot = Boot(supply.pool, supply.provisioning, supply.admission, plugins.templates, plugins.artefacts)
     live = LiveSandboxes()
     transitions = Transitions()
     lifecycle = Lifecycle(
         plugins.sandboxes,
         live,
         boot,
-        provisioning,
+        supply.provisioning,
         plugins.templates,
         plugins.snapshots,
         transitions,
@@ -166,52 +145,47 @@ def _machinery(
         background,
         concurrency_limit=settings.sandboxes_per_org,
     )
-    captures = Captures(plugins.artefacts, provisioning)
-    return _Machinery(golden, provisioning, admission, pool, boot, captures, live, transitions, lifecycle)
+    return Machinery(
+        sandboxes=plugins.sandboxes,
+        snapshots=plugins.snapshots,
+        artefacts=plugins.artefacts,
+        templates=plugins.templates,
+        provisioning=supply.provisioning,
+        boot=boot,
+        captures=Captures(plugins.artefacts, supply.provisioning),
+        live=live,
+        transitions=transitions,
+        lifecycle=lifecycle,
+        clock=plugins.clock,
+        background=background,
+        concurrency_limit=settings.sandboxes_per_org,
+    )
 
 
 def _services(
-    settings: Settings, plugins: Plugins, background: Background, machinery: _Machinery, access: Access
+    settings: Settings, plugins: Plugins, machinery: Machinery, supply: _Supply, access: Access
 ) -> Services:
-    clock, lifecycle, transitions = plugins.clock, machinery.lifecycle, machinery.transitions
-    boot, captures, live = machinery.boot, machinery.captures, machinery.live
-    patches = Patches(plugins.patches, plugins.snapshots, plugins.sandboxes, transitions, clock)
-    checkpoints = Checkpoints(plugins.snapshots, lifecycle, transitions, captures, clock, background)
-    succession = Succession(plugins.sandboxes, lifecycle, live, machinery.provisioning, clock, background)
-    hibernation = Hibernation(
-        plugins.sandboxes,
-        plugins.snapshots,
-        lifecycle,
-        live,
-        transitions,
-        captures,
-        boot,
-        machinery.provisioning,
-        patches,
-        clock,
-        background,
-        concurrency_limit=settings.sandboxes_per_org,
-    )
-    images = _images(plugins, background, machinery)
-    reach = Reach(lifecycle, live, transitions, hibernation)
+    clock, background = plugins.clock, machinery.background
+    state = operations(machinery, plugins.patches)
+    images = _images(plugins, machinery, supply)
     sessions = Sessions()
     gateway = ModelGateway(plugins.models)
     return Services(
         access=access,
-        lifecycle=lifecycle,
-        reach=reach,
-        live=live,
-        pool=machinery.pool,
+        lifecycle=machinery.lifecycle,
+        live=machinery.live,
+        pool=supply.pool,
         commands=Commands(clock, background),
         sessions=sessions,
         agents=Agents(sessions, gateway_available=gateway.available and plugins.metadata_at is not None),
-        checkpoints=checkpoints,
-        forks=Forks(checkpoints, lifecycle, reach, live, transitions, captures, patches, background),
-        restores=Restores(checkpoints, lifecycle, transitions, succession, boot, background),
-        hibernation=hibernation,
-        power=Power(lifecycle, transitions, succession, captures, boot, background),
-        patches=patches,
-        diffs=Diffs(checkpoints, lifecycle, transitions, captures, plugins.artefacts, plugins.templates),
+        reach=state.reach,
+        checkpoints=state.checkpoints,
+        forks=state.forks,
+        restores=state.restores,
+        hibernation=state.hibernation,
+        power=state.power,
+        patches=state.patches,
+        diffs=state.diffs,
         images=images,
         snapshots=NamedSnapshots(plugins.named_snapshots, images, plugins.organisations, clock, background),
         templates=plugins.templates,
@@ -223,7 +197,7 @@ def _services(
     )
 
 
-def _images(plugins: Plugins, background: Background, machinery: _Machinery) -> Images:
+def _images(plugins: Plugins, machinery: Machinery, supply: _Supply) -> Images:
     stores = ImageStores(
         plugins.images,
         plugins.image_prefixes,
@@ -231,8 +205,8 @@ def _images(plugins: Plugins, background: Background, machinery: _Machinery) -> 
         plugins.snapshots,
         plugins.artefacts,
     )
-    machines = HiddenMachines(machinery.provisioning, machinery.admission, plugins.artefacts)
+    machines = HiddenMachines(supply.provisioning, supply.admission, plugins.artefacts)
     builder = ImageBuilder(
         machines, machinery.captures, plugins.snapshots, plugins.image_prefixes, plugins.clock
     )
-    return Images(stores, builder, plugins.templates, plugins.clock, background)
+    return Images(stores, builder, plugins.templates, plugins.clock, machinery.background)

@@ -8,23 +8,17 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from opencomputer.server.contracts.artefacts import Artefacts
-from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.contracts.stores import (
     MachineRow,
     MachineState,
     SandboxFields,
-    SandboxStore,
-    SnapshotStore,
 )
-from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.domain.sandbox import ACTIVE, Sandbox, SandboxState, StopReason
 from opencomputer.server.domain.snapshot import Snapshot, SnapshotPurpose, SnapshotState
 from opencomputer.server.services.sandboxes.golden import GoldenImages
-from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
+from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.pool import Pool
-from opencomputer.server.services.sandboxes.provisioning import Provisioning
 from opencomputer.wire.ids import SandboxId
 
 _log = structlog.get_logger(__name__)
@@ -46,27 +40,16 @@ class Found:
 class Reconciler:
     """Brings the host and the store together again."""
 
-    def __init__(
-        self,
-        sandboxes: SandboxStore,
-        snapshots: SnapshotStore,
-        artefacts: Artefacts,
-        provisioning: Provisioning,
-        lifecycle: Lifecycle,
-        pool: Pool,
-        golden: GoldenImages,
-        templates: TemplateCatalogue,
-        clock: Clock,
-    ) -> None:
-        self._sandboxes = sandboxes
-        self._snapshots = snapshots
-        self._artefacts = artefacts
-        self._provisioning = provisioning
-        self._lifecycle = lifecycle
+    def __init__(self, machinery: Machinery, pool: Pool, golden: GoldenImages) -> None:
+        self._sandboxes = machinery.sandboxes
+        self._snapshots = machinery.snapshots
+        self._artefacts = machinery.artefacts
+        self._provisioning = machinery.provisioning
+        self._lifecycle = machinery.lifecycle
+        self._templates = machinery.templates
+        self._clock = machinery.clock
         self._pool = pool
         self._golden = golden
-        self._templates = templates
-        self._clock = clock
 
     async def look(self) -> Found:
         """See what earlier processes left. Comes before requests are taken: what those make is none of it."""

@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from collections.abc import Collection as AnyCollection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineSpec
 from opencomputer.server.contracts.stores import MachineRow, MachineState
 from opencomputer.server.contracts.templates import TemplateLayers
 from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
+from opencomputer.server.domain.snapshot import Snapshot, SnapshotKind
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.reconciler import Reconciler
 from opencomputer.server.services.sandboxes.admission import Admission
 from opencomputer.server.services.sandboxes.boot import Boot, machine_limits
 from opencomputer.server.services.sandboxes.capture import Captures
-from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
+from opencomputer.server.services.sandboxes.checkpoints import NewCheckpoint
 from opencomputer.server.services.sandboxes.collection import Collection
 from opencomputer.server.services.sandboxes.commands import Commands
-from opencomputer.server.services.sandboxes.diffs import Diffs
-from opencomputer.server.services.sandboxes.forks import Forks
 from opencomputer.server.services.sandboxes.golden import GoldenImages
-from opencomputer.server.services.sandboxes.hibernation import Hibernation
 from opencomputer.server.services.sandboxes.idle import IdleTimeouts
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, NewSandbox
 from opencomputer.server.services.sandboxes.live import LiveSandbox, LiveSandboxes
-from opencomputer.server.services.sandboxes.patches import Patches
+from opencomputer.server.services.sandboxes.machinery import Machinery
+from opencomputer.server.services.sandboxes.operations import operations
 from opencomputer.server.services.sandboxes.pool import Pool, PoolSettings
-from opencomputer.server.services.sandboxes.power import Power
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
-from opencomputer.server.services.sandboxes.reach import Reach
-from opencomputer.server.services.sandboxes.restores import Restores
-from opencomputer.server.services.sandboxes.succession import Succession
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId
 from tests.support import rows
@@ -144,6 +140,7 @@ class Process:
 
     def __init__(self, node: Node, background: Background) -> None:
         clock = VirtualClock()
+        self._node = node
         self.clock = clock
         self.background = background
         self.sandboxes = MemorySandboxes(node.tables)
@@ -176,71 +173,68 @@ class Process:
             concurrency_limit=node.concurrency_limit,
         )
         self.commands = Commands(clock, background)
-        self._state(node)
-        self.reconciler = Reconciler(
-            self.sandboxes,
-            self.snapshots,
-            self.artefacts,
-            self.provisioning,
-            self.lifecycle,
-            self.pool,
-            self.golden,
-            node.templates,
-            clock,
-        )
+        self._operate(node)
 
-    def _state(self, node: Node) -> None:
-        lifecycle, transitions, background = self.lifecycle, self.transitions, self.background
-        self.patches = Patches(
-            MemoryPatches(node.tables), self.snapshots, self.sandboxes, transitions, self.clock
-        )
-        self.hibernation = Hibernation(
-            self.sandboxes,
-            self.snapshots,
-            lifecycle,
-            self.live,
-            transitions,
-            self.captures,
-            self.boot,
-            self.provisioning,
-            self.patches,
-            self.clock,
-            background,
+    def _operate(self, node: Node) -> None:
+        machinery = Machinery(
+            sandboxes=self.sandboxes,
+            snapshots=self.snapshots,
+            artefacts=self.artefacts,
+            templates=node.templates,
+            provisioning=self.provisioning,
+            boot=self.boot,
+            captures=self.captures,
+            live=self.live,
+            transitions=self.transitions,
+            lifecycle=self.lifecycle,
+            clock=self.clock,
+            background=self.background,
             concurrency_limit=node.concurrency_limit,
         )
-        self.reach = Reach(lifecycle, self.live, transitions, self.hibernation)
-        self.checkpoints = Checkpoints(
-            self.snapshots, lifecycle, transitions, self.captures, self.clock, background
-        )
-        self.succession = Succession(
-            self.sandboxes, lifecycle, self.live, self.provisioning, self.clock, background
-        )
-        self.restores = Restores(
-            self.checkpoints, lifecycle, transitions, self.succession, self.boot, background
-        )
-        self.power = Power(lifecycle, transitions, self.succession, self.captures, self.boot, background)
-        self.forks = Forks(
-            self.checkpoints,
-            lifecycle,
-            self.reach,
-            self.live,
-            transitions,
-            self.captures,
-            self.patches,
-            background,
-        )
-        self.idle = IdleTimeouts(self.sandboxes, self.live, self.hibernation, self.clock, background)
+        made = operations(machinery, MemoryPatches(node.tables))
+        self.checkpoints, self.forks, self.restores = made.checkpoints, made.forks, made.restores
+        self.hibernation, self.reach, self.power = made.hibernation, made.reach, made.power
+        self.patches, self.diffs = made.patches, made.diffs
+        self.idle = IdleTimeouts(self.sandboxes, self.live, self.hibernation, self.clock, self.background)
         self.collection = Collection(self.artefacts, self.snapshots, self.golden, node.templates, self.clock)
-        self.diffs = Diffs(
-            self.checkpoints, lifecycle, transitions, self.captures, self.artefacts, node.templates
-        )
+        self.reconciler = Reconciler(machinery, self.pool, self.golden)
 
     async def create(self, **changes: object) -> Sandbox:
         return (await self.lifecycle.create(ORG, new_sandbox(**changes))).sandbox
 
+    async def checkpoint(
+        self, sandbox: Sandbox, kind: SnapshotKind = SnapshotKind.FULL, name: str | None = None
+    ) -> Snapshot:
+        """One that is ready."""
+        name = name or f"number {len(self._node.tables.snapshots)}"
+        created = await self.checkpoints.create(ORG, sandbox.id, NewCheckpoint(name, kind))
+        return await self.checkpoints.usable(ORG, created.id)
+
+    async def asleep(self, **changes: object) -> Sandbox:
+        """A sandbox that sleeps."""
+        sandbox = await self.create(**changes)
+        await self.hibernation.hibernate(ORG, sandbox.id)
+        await settle()
+        return self._node.sandbox(sandbox)
+
     async def live_one(self) -> LiveSandbox:
         sandbox = await self.create()
         return await self.reach.live(ORG, sandbox.id)
+
+
+def on(step: str, act: BaseException | Callable[[], Awaitable[object]], *, times: int = 1000) -> Any:
+    """A hook for machines, artefacts or tables: fail, or do something, ahead of one kind of step."""
+    left = [times]
+
+    async def before(name: str, *_about: object) -> None:
+        if name != step or not left[0]:
+            return
+        left[0] -= 1
+        if isinstance(act, BaseException):
+            raise act
+        await act()
+
+    return before
 
 
 async def settle(seconds: float = 1.0) -> None:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.stores import SnapshotStore
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import InvalidInput, NotFound, OpenComputerError
 from opencomputer.server.domain.snapshot import (
@@ -23,11 +21,9 @@ from opencomputer.server.domain.snapshot import (
     origin_of,
     to_delete,
 )
-from opencomputer.server.services.background import Background
-from opencomputer.server.services.sandboxes.capture import Captures, reason_of
-from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
+from opencomputer.server.services.sandboxes.capture import reason_of
 from opencomputer.server.services.sandboxes.live import LiveSandbox
-from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
 _log = structlog.get_logger(__name__)
@@ -44,21 +40,13 @@ class NewCheckpoint:
 
 
 class Checkpoints:
-    def __init__(
-        self,
-        snapshots: SnapshotStore,
-        lifecycle: Lifecycle,
-        transitions: Transitions,
-        captures: Captures,
-        clock: Clock,
-        background: Background,
-    ) -> None:
-        self._snapshots = snapshots
-        self._lifecycle = lifecycle
-        self._transitions = transitions
-        self._captures = captures
-        self._clock = clock
-        self._background = background
+    def __init__(self, machinery: Machinery) -> None:
+        self._snapshots = machinery.snapshots
+        self._lifecycle = machinery.lifecycle
+        self._transitions = machinery.transitions
+        self._captures = machinery.captures
+        self._clock = machinery.clock
+        self._background = machinery.background
         self._under_way: dict[SnapshotId, asyncio.Task[None]] = {}
 
     async def create(self, org_id: OrgId, sandbox_id: SandboxId, request: NewCheckpoint) -> Snapshot:

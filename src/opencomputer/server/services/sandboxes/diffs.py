@@ -6,36 +6,24 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from opencomputer.server.contracts.artefacts import Artefacts
-from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.domain.errors import ArtefactMissing, Gone
 from opencomputer.server.domain.layers import Change, LayerId
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
-from opencomputer.server.services.sandboxes.capture import Captures
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
-from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
-from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
 
 class Diffs:
     """Compares stacks of layers, so that the size of the template does not matter."""
 
-    def __init__(
-        self,
-        checkpoints: Checkpoints,
-        lifecycle: Lifecycle,
-        transitions: Transitions,
-        captures: Captures,
-        artefacts: Artefacts,
-        templates: TemplateCatalogue,
-    ) -> None:
+    def __init__(self, machinery: Machinery, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
-        self._lifecycle = lifecycle
-        self._transitions = transitions
-        self._captures = captures
-        self._artefacts = artefacts
-        self._templates = templates
+        self._lifecycle = machinery.lifecycle
+        self._transitions = machinery.transitions
+        self._captures = machinery.captures
+        self._artefacts = machinery.artefacts
+        self._templates = machinery.templates
 
     async def diff(self, org_id: OrgId, sandbox_id: SandboxId, since: SnapshotId | None) -> Sequence[Change]:
         """By path in order. A sandbox that sleeps is not woken for this.

@@ -11,14 +11,12 @@ from opencomputer.server.domain.errors import Gone, InvalidInput
 from opencomputer.server.domain.limits import TIERS
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape
 from opencomputer.server.domain.snapshot import Origin, origin_of
-from opencomputer.server.services.background import Background
-from opencomputer.server.services.sandboxes.capture import Captures
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
-from opencomputer.server.services.sandboxes.lifecycle import Created, Lifecycle, NewSandbox, Source
-from opencomputer.server.services.sandboxes.live import LiveSandbox, LiveSandboxes
+from opencomputer.server.services.sandboxes.lifecycle import Created, NewSandbox, Source
+from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.patches import Patches
 from opencomputer.server.services.sandboxes.reach import Reach
-from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
 MAX_FORKS_AT_ONCE = 16
@@ -44,24 +42,16 @@ class Forked:
 
 class Forks:
     def __init__(
-        self,
-        checkpoints: Checkpoints,
-        lifecycle: Lifecycle,
-        reach: Reach,
-        live: LiveSandboxes,
-        transitions: Transitions,
-        captures: Captures,
-        patches: Patches,
-        background: Background,
+        self, machinery: Machinery, checkpoints: Checkpoints, reach: Reach, patches: Patches
     ) -> None:
         self._checkpoints = checkpoints
-        self._lifecycle = lifecycle
+        self._lifecycle = machinery.lifecycle
         self._reach = reach
-        self._live = live
-        self._transitions = transitions
-        self._captures = captures
+        self._live = machinery.live
+        self._transitions = machinery.transitions
+        self._captures = machinery.captures
         self._patches = patches
-        self._background = background
+        self._background = machinery.background
 
     async def from_checkpoint(self, org_id: OrgId, checkpoint_id: SnapshotId, request: ForkRequest) -> Forked:
         """A sandbox that goes on from a checkpoint, usable when this returns, its patches applied.

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.stores import SandboxFields, SandboxStore, SnapshotStore
+from opencomputer.server.contracts.stores import SandboxFields
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import (
     ArtefactMissing,
@@ -28,14 +27,12 @@ from opencomputer.server.domain.snapshot import (
     SnapshotState,
     origin_of,
 )
-from opencomputer.server.services.background import Background
-from opencomputer.server.services.sandboxes.boot import Boot, Booted
-from opencomputer.server.services.sandboxes.capture import Captured, Captures, let_go_on, reason_of
-from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, deadline
-from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox, LiveSandboxes
+from opencomputer.server.services.sandboxes.boot import Booted
+from opencomputer.server.services.sandboxes.capture import Captured, let_go_on, reason_of
+from opencomputer.server.services.sandboxes.lifecycle import deadline
+from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
+from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.patches import Patches
-from opencomputer.server.services.sandboxes.provisioning import Provisioning
-from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId, SandboxId
 
 _log = structlog.get_logger(__name__)
@@ -55,34 +52,19 @@ class Hibernated:
 class Hibernation:
     """Puts sandboxes to sleep and wakes them. Once begun, either is brought to its end, whoever gives up."""
 
-    def __init__(
-        self,
-        sandboxes: SandboxStore,
-        snapshots: SnapshotStore,
-        lifecycle: Lifecycle,
-        live: LiveSandboxes,
-        transitions: Transitions,
-        captures: Captures,
-        boot: Boot,
-        provisioning: Provisioning,
-        patches: Patches,
-        clock: Clock,
-        background: Background,
-        *,
-        concurrency_limit: int | None,
-    ) -> None:
-        self._sandboxes = sandboxes
-        self._snapshots = snapshots
-        self._lifecycle = lifecycle
-        self._live = live
-        self._transitions = transitions
-        self._captures = captures
-        self._boot = boot
-        self._provisioning = provisioning
+    def __init__(self, machinery: Machinery, patches: Patches) -> None:
+        self._sandboxes = machinery.sandboxes
+        self._snapshots = machinery.snapshots
+        self._lifecycle = machinery.lifecycle
+        self._live = machinery.live
+        self._transitions = machinery.transitions
+        self._captures = machinery.captures
+        self._boot = machinery.boot
+        self._provisioning = machinery.provisioning
         self._patches = patches
-        self._clock = clock
-        self._background = background
-        self._concurrency_limit = concurrency_limit
+        self._clock = machinery.clock
+        self._background = machinery.background
+        self._concurrency_limit = machinery.concurrency_limit
         self._wakes: dict[SandboxId, asyncio.Task[Sandbox]] = {}
 
     async def hibernate(self, org_id: OrgId, sandbox_id: SandboxId) -> Hibernated:

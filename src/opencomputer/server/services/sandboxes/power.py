@@ -6,13 +6,9 @@ from dataclasses import replace
 from functools import partial
 
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
-from opencomputer.server.services.background import Background
-from opencomputer.server.services.sandboxes.boot import Boot
-from opencomputer.server.services.sandboxes.capture import Captures
-from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
+from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.succession import Succession, Successor
-from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId, SandboxId
 
 
@@ -23,21 +19,13 @@ class Power:
     one answers.
     """
 
-    def __init__(
-        self,
-        lifecycle: Lifecycle,
-        transitions: Transitions,
-        succession: Succession,
-        captures: Captures,
-        boot: Boot,
-        background: Background,
-    ) -> None:
-        self._lifecycle = lifecycle
-        self._transitions = transitions
+    def __init__(self, machinery: Machinery, succession: Succession) -> None:
+        self._lifecycle = machinery.lifecycle
+        self._transitions = machinery.transitions
         self._succession = succession
-        self._captures = captures
-        self._boot = boot
-        self._background = background
+        self._captures = machinery.captures
+        self._boot = machinery.boot
+        self._background = machinery.background
 
     async def reboot(self, org_id: OrgId, sandbox_id: SandboxId) -> None:
         """Start all programs anew. Raises OperationInProgress, InvalidInput (it is asleep), StartFailed."""

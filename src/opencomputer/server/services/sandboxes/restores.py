@@ -7,34 +7,23 @@ from functools import partial
 
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.domain.snapshot import Snapshot
-from opencomputer.server.services.background import Background
-from opencomputer.server.services.sandboxes.boot import Boot
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
-from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
+from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.succession import Succession, Successor
-from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
 
 class Restores:
     """Replaces a sandbox's machine by one made from a checkpoint."""
 
-    def __init__(
-        self,
-        checkpoints: Checkpoints,
-        lifecycle: Lifecycle,
-        transitions: Transitions,
-        succession: Succession,
-        boot: Boot,
-        background: Background,
-    ) -> None:
+    def __init__(self, machinery: Machinery, checkpoints: Checkpoints, succession: Succession) -> None:
         self._checkpoints = checkpoints
-        self._lifecycle = lifecycle
-        self._transitions = transitions
+        self._lifecycle = machinery.lifecycle
+        self._transitions = machinery.transitions
         self._succession = succession
-        self._boot = boot
-        self._background = background
+        self._boot = machinery.boot
+        self._background = machinery.background
 
     async def restore(self, org_id: OrgId, sandbox_id: SandboxId, checkpoint_id: SnapshotId) -> None:
         """Go back. What came later is lost; when that fails the sandbox is as it was before.

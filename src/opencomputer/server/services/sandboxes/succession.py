@@ -8,17 +8,14 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.machine import Machine
-from opencomputer.server.contracts.stores import SandboxStore
 from opencomputer.server.domain.errors import Gone
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
-from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.boot import facts_of_machine
 from opencomputer.server.services.sandboxes.capture import let_go_on
-from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, deadline
-from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox, LiveSandboxes
-from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.server.services.sandboxes.lifecycle import deadline
+from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
+from opencomputer.server.services.sandboxes.machinery import Machinery
 
 _log = structlog.get_logger(__name__)
 
@@ -34,21 +31,13 @@ class Successor:
 class Succession:
     """The old machine is there, to go back to, until its successor has answered and the store says so."""
 
-    def __init__(
-        self,
-        sandboxes: SandboxStore,
-        lifecycle: Lifecycle,
-        live: LiveSandboxes,
-        provisioning: Provisioning,
-        clock: Clock,
-        background: Background,
-    ) -> None:
-        self._sandboxes = sandboxes
-        self._lifecycle = lifecycle
-        self._live = live
-        self._provisioning = provisioning
-        self._clock = clock
-        self._background = background
+    def __init__(self, machinery: Machinery) -> None:
+        self._sandboxes = machinery.sandboxes
+        self._lifecycle = machinery.lifecycle
+        self._live = machinery.live
+        self._provisioning = machinery.provisioning
+        self._clock = machinery.clock
+        self._background = machinery.background
 
     async def replace(
         self,
