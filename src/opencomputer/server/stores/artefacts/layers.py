@@ -116,13 +116,6 @@ class Layers:
             raise failure
         settle(folder)
 
-    def size_bytes(self, layer_id: LayerId) -> int:
-        blob = self._blobs.find(_key(layer_id))
-        return blob.size_bytes if blob is not None else 0
-
-    def blob_keys(self, layer_id: str) -> list[str]:
-        return [_key(layer_id)]
-
 
 class _Reading(Iterator[bytes]):
     """Passes chunks on and knows what they amounted to."""

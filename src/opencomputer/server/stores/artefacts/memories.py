@@ -68,27 +68,31 @@ class Memories:
         self._shelf.put(manifest.id, draft, self._clock.now())
         self._verified[manifest.id] = seen
 
-    def verified(self, memory_id: MemoryId) -> bool:
-        """Whether the unpacked copy is there and as it was kept."""
-        folder = self._shelf.path(memory_id)
-        try:
-            seen = signature(folder)
-            if self._verified.get(memory_id) == seen:
-                return True
-            if not _is_image(memory_id, folder):
-                return False
-        except (FileNotFoundError, NotADirectoryError, ValueError):
-            return False
-        self._verified[memory_id] = seen
-        return True
+    def untouched(self, memory_id: MemoryId) -> bool:
+        """Whether the unpacked copy was verified, and looks as it did then. Quick."""
+        verified = self._verified.get(memory_id)
+        return verified is not None and verified == self._signature(memory_id)
 
-    def fetch(self, memory_id: MemoryId) -> None:
-        """Put a copy from the store in the place of one that is missing or damaged.
+    def make_sure(self, memory_id: MemoryId) -> None:
+        """Verify the unpacked copy; put one from the store in its place if it is missing or damaged.
 
         Raises ArtefactMissing, ArtefactDamaged; then nothing is left but the blobs.
         """
-        self._shelf.remove(memory_id)
+        seen = self._signature(memory_id)
+        if seen is not None and _is_image(memory_id, self._shelf.path(memory_id)):
+            self._verified[memory_id] = seen
+            return
         self._verified.pop(memory_id, None)
+        self._shelf.remove(memory_id)
+        self._fetch(memory_id)
+
+    def _signature(self, memory_id: MemoryId) -> Signature | None:
+        try:
+            return signature(self._shelf.path(memory_id))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return None
+
+    def _fetch(self, memory_id: MemoryId) -> None:
         draft = self._drafts.make()
         try:
             manifest = self._manifest(memory_id)
@@ -120,15 +124,15 @@ class Memories:
             except FileNotFoundError as error:
                 raise ArtefactDamaged(id=manifest.id, file=file.name) from error
 
-    def forget(self, memory_id: str) -> None:
-        self._verified.pop(memory_id, None)
-
 
 def _is_image(memory_id: MemoryId, folder: Path) -> bool:
-    content = (folder.parent / _MANIFEST).read_bytes()
-    if hashlib.sha256(content).hexdigest() != memory_id:
+    try:
+        content = (folder.parent / _MANIFEST).read_bytes()
+    except FileNotFoundError:
         return False
-    return measure(folder) == Manifest.from_bytes(content)
+    return hashlib.sha256(content).hexdigest() == memory_id and measure(folder) == Manifest.from_bytes(
+        content
+    )
 
 
 def _key(memory_id: str) -> str:

@@ -80,7 +80,7 @@ class BlobArtefacts:
         return await finish(self._keep_layer(folder))
 
     async def _keep_layer(self, folder: Path) -> KeptLayer:
-        archived = await self._run(lambda: self._layers.archive(folder))
+        archived = await self._run_in_turn(lambda: self._layers.archive(folder))
         async with self._alone(archived.id):
             await self._run(lambda: self._layers.publish(archived, folder))
         return KeptLayer(archived.id, archived.size_bytes)
@@ -89,7 +89,7 @@ class BlobArtefacts:
         return await finish(self._keep_memory(folder))
 
     async def _keep_memory(self, folder: Path) -> KeptMemory:
-        manifest = await self._run(lambda: self._memories.measure(folder))
+        manifest = await self._run_in_turn(lambda: self._memories.measure(folder))
         async with self._alone(manifest.id):
             await self._run(lambda: self._memories.publish(manifest, folder))
         return KeptMemory(manifest.id, manifest.size_bytes)
@@ -102,7 +102,7 @@ class BlobArtefacts:
             if await asyncio.to_thread(self._layer_shelf.has, layer_id):
                 await asyncio.to_thread(self._layer_shelf.touch, layer_id, self._clock.now())
             else:
-                await self._run(lambda: self._layers.fetch(layer_id))
+                await self._run_in_turn(lambda: self._layers.fetch(layer_id))
         return self._layer_shelf.path(layer_id)
 
     async def memory(self, memory_id: MemoryId) -> Path:
@@ -110,10 +110,9 @@ class BlobArtefacts:
 
     async def _memory(self, memory_id: MemoryId) -> Path:
         async with self._alone(memory_id):
-            if await self._run(lambda: self._memories.verified(memory_id)):
-                await asyncio.to_thread(self._memory_shelf.touch, memory_id, self._clock.now())
-            else:
-                await self._run(lambda: self._memories.fetch(memory_id))
+            if not await asyncio.to_thread(self._memories.untouched, memory_id):
+                await self._run_in_turn(lambda: self._memories.make_sure(memory_id))
+            await asyncio.to_thread(self._memory_shelf.touch, memory_id, self._clock.now())
         return self._memory_shelf.path(memory_id)
 
     async def merge(self, layers: Sequence[LayerId]) -> KeptLayer:
@@ -126,7 +125,7 @@ class BlobArtefacts:
             folders = [await self._layer(each) for each in layers]
             draft = self._drafts.new()
             try:
-                await self._run(lambda: merge_layers(folders, draft))
+                await self._run_in_turn(lambda: merge_layers(folders, draft))
                 return await self._keep_layer(draft)
             except Exception:
                 await self.discard_draft(draft)
@@ -188,5 +187,9 @@ class BlobArtefacts:
             with translated():
                 return work()
 
+        return await run_in_own_thread(translating, name="artefacts")
+
+    async def _run_in_turn(self, work: Callable[[], T]) -> T:
+        """For what reads or writes much: a few at once, so that none of them takes for ever."""
         async with self._slots:
-            return await run_in_own_thread(translating, name="artefacts")
+            return await self._run(work)
