@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from opencomputer.server.http import auth
 from tests.api.state import hibernate, read, status, write
 from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, receive_all, until
 
@@ -155,6 +156,23 @@ async def test_many_who_come_at_once_wake_it_once(api: Api, fresh: str) -> None:
     )
     assert {answer.status_code for answer in answers} == {200}
     assert await read(api, fresh, "note") == "saved"
+
+
+async def test_who_can_ask_again_is_told_so_and_finds_it_awake(
+    api: Api, fresh: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await hibernate(api, fresh)
+    monkeypatch.setattr(auth, "PATIENCE_SECONDS", 0.05)
+    path, headers = f"/sandboxes/{fresh}/files?path=note", {"X-OSB-Async-Wake": "1"}
+    told = await api.get(path, headers=headers)
+    assert (told.status_code, told.headers["retry-after"]) == (503, "1")
+    assert (told.json()["waking"], told.json()["retryable"]) == (True, True)
+
+    async def awake() -> bool:
+        answer = await api.get(path, headers=headers)
+        return answer.status_code == 200 and answer.text == "saved"
+
+    assert await until(awake, "that it is awake")
 
 
 async def test_looking_at_it_does_not_wake(api: Api, fresh: str) -> None:

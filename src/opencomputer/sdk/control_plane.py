@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import httpx
 
-from opencomputer.sdk.answers import parsed
+from opencomputer.sdk.answers import is_json_object, parsed
 from opencomputer.sdk.endpoint import Endpoint, is_loopback
 from opencomputer.sdk.errors import error_from, retry_after_seconds
 from opencomputer.sdk.version import installed_version
@@ -20,6 +20,12 @@ DEFAULT_TIMEOUT_SECONDS = 30.0
 _REPEAT_DELAY_SECONDS = 0.25
 _LONGEST_RETRY_AFTER_SECONDS = 30.0
 _TOO_MANY_REQUESTS = 429
+_UNAVAILABLE = 503
+_FIRST_WAKE_DELAY_SECONDS = 0.5
+_LONGEST_WAKE_DELAY_SECONDS = 3.0
+_LONGEST_WAKE_SECONDS = 120.0
+ASYNC_WAKE: Mapping[str, str] = {"X-OSB-Async-Wake": "1"}
+"""The headers of a call that may be sent again and again while the sandbox wakes."""
 _REPEATED_STATUSES = frozenset({502, 503, 504})
 
 Body = bytes | AsyncIterator[bytes]
@@ -130,6 +136,17 @@ class ControlPlane:
         return _checked(response) if delay is None else delay
 
     async def _request(self, call: Call) -> httpx.Response:
+        """The answer, whatever it is; but a sandbox that wakes is waited for, where the call allows it."""
+        delay, waited = _FIRST_WAKE_DELAY_SECONDS, 0.0
+        while True:
+            response = await self._once(call)
+            if not is_waking(call, response) or waited >= _LONGEST_WAKE_SECONDS:
+                return response
+            await self._sleep(delay)
+            waited += delay
+            delay = min(2 * delay, _LONGEST_WAKE_DELAY_SECONDS)
+
+    async def _once(self, call: Call) -> httpx.Response:
         return await self._client.request(
             call.method,
             call.path,
@@ -139,6 +156,17 @@ class ControlPlane:
             content=call.content,
             timeout=httpx.Timeout(DEFAULT_TIMEOUT_SECONDS, read=call.timeout_seconds),
         )
+
+
+def is_waking(call: Call, response: httpx.Response) -> bool:
+    """Whether the server asks to come again, because the sandbox wakes meanwhile."""
+    if response.status_code != _UNAVAILABLE or not ASYNC_WAKE.items() <= call.headers.items():
+        return False
+    try:
+        body: object = response.json()
+    except ValueError:
+        return False
+    return is_json_object(body) and body.get("waking") is True
 
 
 def repeat_delay(response: httpx.Response) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from opencomputer.sdk import answers
-from opencomputer.sdk.control_plane import Call, get
+from opencomputer.sdk.control_plane import ASYNC_WAKE, Call, get
 from opencomputer.sdk.errors import (
     AuthError,
     ConflictError,
@@ -50,7 +50,7 @@ class Filesystem:
 
     async def read_bytes(self, path: str) -> bytes:
         """A file's content, which must fit in memory; for large files there is `read_stream`."""
-        call = replace(self._reading(path), repeatable=True)
+        call = replace(self._reading(path), repeatable=True, headers={**_UNCOMPRESSED, **ASYNC_WAKE})
         return (await self._link.plane.send(call)).content
 
     async def read_stream(self, path: str) -> AsyncGenerator[bytes]:
@@ -67,13 +67,14 @@ class Filesystem:
         """
         if isinstance(content, str):
             content = content.encode()
+        whole = isinstance(content, bytes)
         call = Call(
             "PUT",
             self._link.path("files"),
-            repeatable=isinstance(content, bytes),
+            repeatable=whole,
             content=content if isinstance(content, bytes) else _iterated(content),
             params={"path": path},
-            headers={"Content-Type": "application/octet-stream"},
+            headers={"Content-Type": "application/octet-stream", **(ASYNC_WAKE if whole else {})},
             timeout_seconds=_UPLOAD_ANSWER_SECONDS,
         )
         await self._link.plane.send(call)
@@ -84,7 +85,8 @@ class Filesystem:
 
     async def list(self, path: str = "/") -> list[EntryInfo]:
         """The entries of one directory."""
-        answer = await self._link.plane.json(get(self._link.path("files", "list"), {"path": path}))
+        call = replace(get(self._link.path("files", "list"), {"path": path}), headers=ASYNC_WAKE)
+        answer = await self._link.plane.json(call)
         return [
             EntryInfo(
                 name=answers.required_text(item, "name"),
@@ -97,13 +99,14 @@ class Filesystem:
 
     async def make_dir(self, path: str) -> None:
         """Create a directory and its parents; one that exists is no error."""
-        await self._link.plane.send(
-            Call("POST", self._link.path("files", "mkdir"), repeatable=True, params={"path": path})
-        )
+        params = {"path": path}
+        call = Call("POST", self._link.path("files", "mkdir"), True, params=params, headers=ASYNC_WAKE)
+        await self._link.plane.send(call)
 
     async def remove(self, path: str) -> None:
         """Remove a file or a whole directory; what does not exist is no error."""
-        await self._link.plane.send(Call("DELETE", self._link.path("files"), params={"path": path}))
+        call = Call("DELETE", self._link.path("files"), params={"path": path}, headers=ASYNC_WAKE)
+        await self._link.plane.send(call)
 
     async def exists(self, path: str) -> bool:
         """Whether there is a file that can be read. For a directory this is false.

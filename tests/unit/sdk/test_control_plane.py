@@ -17,7 +17,7 @@ from opencomputer import (
     UnexpectedAnswerError,
     ValidationError,
 )
-from opencomputer.sdk.control_plane import Call, ControlPlane, get, post_once
+from opencomputer.sdk.control_plane import ASYNC_WAKE, Call, ControlPlane, get, post_once
 from opencomputer.sdk.endpoint import Endpoint
 
 pytestmark = pytest.mark.anyio
@@ -206,3 +206,46 @@ async def test_no_key_means_no_header() -> None:
     async with plane:
         await plane.send(get("/x"))
     assert "x-api-key" not in server.requests[0].headers
+
+
+# A sandbox that wakes
+
+
+def waking() -> httpx.Response:
+    return httpx.Response(503, json={"error": "waking", "code": "not_ready", "waking": True})
+
+
+def patient(repeatable: bool = False) -> Call:
+    return Call("GET", "/x", repeatable, headers=ASYNC_WAKE)
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+async def test_a_sandbox_that_wakes_is_asked_again_at_growing_intervals(repeatable: bool) -> None:
+    server = Server(*(waking() for _ in range(5)), httpx.Response(200, json={"ok": True}))
+    async with server.plane() as plane:
+        assert await plane.json(patient(repeatable)) == {"ok": True}
+    assert server.slept == [0.5, 1.0, 2.0, 3.0, 3.0]
+
+
+async def test_after_two_minutes_one_does_not_ask_any_more() -> None:
+    server = Server(*(waking() for _ in range(50)))
+    async with server.plane() as plane:
+        with pytest.raises(UnavailableError):
+            await plane.send(patient())
+    assert 120 <= sum(server.slept) <= 123
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        (Call("GET", "/x"), waking()),
+        (patient(), unavailable()),
+        (patient(), httpx.Response(503, text="<html>")),
+    ],
+)
+async def test_only_calls_that_said_so_wait_and_only_for_waking(call: Call, answer: httpx.Response) -> None:
+    server = Server(answer)
+    async with server.plane() as plane:
+        with pytest.raises(UnavailableError):
+            await plane.send(call)
+    assert server.slept == []

@@ -116,3 +116,18 @@ async def test_a_failing_stream_of_content_is_not_sent_again(node: FakeNode, san
     with pytest.raises(Exception, match="not ready"):
         await sandbox.files.write("/x", pieces(b"once"))
     assert len(node.requests("PUT", "/files")) == 1
+
+
+async def test_calls_that_can_be_sent_again_wait_for_a_sandbox_that_wakes(
+    node: FakeNode, sandbox: Sandbox
+) -> None:
+    await sandbox.files.write("/f", "x")
+    await sandbox.files.read("/f")
+    await sandbox.files.list("/")
+    await sandbox.files.make_dir("/d")
+    await sandbox.files.remove("/f")
+    assert {seen.headers.get("x-osb-async-wake") for seen in node.seen if "/files" in seen.path} == {"1"}
+    node.seen.clear()
+    await sandbox.files.write("/g", pieces(b"x"))
+    assert [chunk async for chunk in sandbox.files.read_stream("/g")] == [b"x"]
+    assert {seen.headers.get("x-osb-async-wake") for seen in node.seen} == {None}

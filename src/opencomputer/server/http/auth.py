@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from typing import Annotated
 
 from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
 from opencomputer.server.domain.access import Caller, KeyCaller, check_data_plane
-from opencomputer.server.domain.errors import Forbidden
+from opencomputer.server.domain.errors import Forbidden, NotReady
 from opencomputer.server.http.activity import begin_use
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.wire.ids import SandboxId
+
+PATIENCE_SECONDS = 2.0
+"""How long a caller waits for a sandbox that wakes, if it would rather be told to ask again."""
 
 
 def services_of(connection: HTTPConnection) -> Services:
@@ -48,9 +53,20 @@ async def live_sandbox(connection: HTTPConnection, caller: Caller) -> LiveSandbo
     """The running sandbox of the path, for a caller that may use its data plane. It is in use from now on."""
     sandbox_id = SandboxId(connection.path_params["sandbox_id"])
     check_data_plane(caller, sandbox_id)
-    live = await services_of(connection).reach.live(caller.org_id, sandbox_id)
+    reaching = services_of(connection).reach.live(caller.org_id, sandbox_id)
+    asks_again = connection.headers.get("x-osb-async-wake") == "1"
+    live = await (_soon(reaching) if asks_again else reaching)
     begin_use(connection, live)
     return live
+
+
+async def _soon(reaching: Awaitable[LiveSandbox]) -> LiveSandbox:
+    """For callers that understand `waking` (sandbox-wire.md section 2.1). The sandbox wakes all the same."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await reaching
+    except TimeoutError as error:
+        raise NotReady("the sandbox is waking; ask again shortly", waking=True) from error
 
 
 async def _require_live(request: Request) -> LiveSandbox:
