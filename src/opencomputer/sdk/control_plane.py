@@ -107,6 +107,8 @@ class ControlPlane:
             call.path,
             params=dict(call.params),
             headers=dict(call.headers),
+            json=call.json,
+            content=call.content,
             timeout=httpx.Timeout(DEFAULT_TIMEOUT_SECONDS, read=call.timeout_seconds),
         ) as response:
             if not response.is_success:
