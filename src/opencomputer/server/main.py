@@ -98,7 +98,7 @@ async def _plugins(
         named_snapshots=SqlNamedSnapshotStore(database),
         artefacts=await asyncio.to_thread(BlobArtefacts, settings.data / "artefacts", clock),
         machines=Launcher(isolation.driver, clock),
-        templates=InstalledTemplates(settings.templates),
+        templates=InstalledTemplates(settings.templates, settings.data),
         models=models,
         gauge=SystemGauge(settings.data),
         clock=clock,

@@ -49,7 +49,7 @@ class Guest:
         self.sessions = Sessions(around, users)
         self.elevations = ElevationServer(around, users)
         self.server = Server(self.loop, token, self.sessions.keep_attachments)
-        holder = Holder(trees, children)
+        holder = Holder(self.loop, trees, children)
         identity = Identity(self.server, self.sessions, holder, whole_machine=is_init)
         files = FileRequests(Workers(self.loop), users, can_give=is_init)
         self.trees = trees
@@ -126,7 +126,7 @@ def main() -> None:
         sys.exit("OC_TOKEN is missing")
     guest = Guest(token, UserDatabase(), is_init=True)
     _prepare_process(guest.loop)
-    if not setuid_works:
+    if not setuid_works or not os.path.exists("/usr/bin/sudo"):
         guest.elevations.listen(elevation_messages.SOCKET)
     guest.server.listen("0.0.0.0", protocol.PORT, refuse_own_address=True)
     guest.loop.run()

@@ -26,6 +26,7 @@ from opencomputer.server.domain.errors import (
 )
 from opencomputer.server.domain.sandbox import ACTIVE, Sandbox, SandboxShape, SandboxState, StopReason, shown
 from opencomputer.server.domain.snapshot import Origin, SavedMemory
+from opencomputer.server.domain.templates import template_name
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.boot import Boot, Booted, MemoryFolder
 from opencomputer.server.services.sandboxes.live import Activity, Ending, LiveSandbox, LiveSandboxes
@@ -35,8 +36,6 @@ from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
 _log = structlog.get_logger(__name__)
 
-DEFAULT_TEMPLATE = "base"
-_TEMPLATE_ALIASES = frozenset({"", "base", "default", "ubuntu"})
 MAX_PAGE = 200
 _CREATE_ATTEMPTS = 5
 
@@ -164,7 +163,7 @@ class Lifecycle:
 
     def origin(self, template: str, shape: SandboxShape) -> Origin:
         """What a sandbox of a template starts as. Raises NotFound."""
-        found = self._templates.get(DEFAULT_TEMPLATE if template in _TEMPLATE_ALIASES else template)
+        found = self._templates.get(template_name(template))
         if found is None:
             raise NotFound("there is no template of this name", field="templateID")
         return Origin(found.name, found.hash, shape, environment=found.environment, workdir=found.workdir)
