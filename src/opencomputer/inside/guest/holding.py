@@ -13,7 +13,7 @@ import os
 import signal
 import time
 
-from .loop import log
+from .loop import Loop, Timer, log
 from .trees import ProcessEntry
 
 TYPE_CHECKING = False
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .requests import Request
     from .trees import Trees
 
+LONGEST_SECONDS = 300.0
+"""A host that asked and was never heard of again must not leave everything stopped for ever."""
 _MOST_SECONDS = 1.0
 """How long we try to catch everything; a fork bomb may get away."""
 _PATIENCE_SECONDS = 0.02
@@ -32,12 +34,15 @@ _PAUSE_SECONDS = 0.0005
 class Holder:
     """Stops user processes that run, and knows which ones, so that those the user stopped stay stopped."""
 
-    def __init__(self, trees: Trees, children: Children) -> None:
+    def __init__(self, loop: Loop, trees: Trees, children: Children) -> None:
+        self._loop = loop
         self._trees = trees
         self._children = children
+        self._end: Timer | None = None
         self._held: dict[int, float] = {}
 
     def hold(self, request: Request) -> None:
+        self._start_over()
         settled = self._hold_all()
         if not settled:
             log("not every process could be stopped in time")
@@ -50,11 +55,18 @@ class Holder:
 
     def let_go(self) -> None:
         """Let everything that is held go on. Idempotent."""
+        if self._end is not None:
+            self._end.cancel()
         held, self._held = self._held, {}
         if held:
             for pid in children_first(self._trees.user_processes(), set(held)):
                 _send(pid, signal.SIGCONT)
         self._children.tell_stops = True
+
+    def _start_over(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+        self._end = self._loop.call_later(LONGEST_SECONDS, self.let_go)
 
     def _hold_all(self) -> bool:
         self._children.tell_stops = False

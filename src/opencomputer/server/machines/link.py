@@ -65,14 +65,14 @@ class Link:
             raise GuestFault("the machine's guest did not answer in time") from error
 
     @asynccontextmanager
-    async def apart(self, farewell: str, *, seconds: float = _PARTING_SECONDS) -> AsyncGenerator[None]:
+    async def apart(self, farewell: str, *, seconds: float | None = None) -> AsyncGenerator[None]:
         """Be without a connection meanwhile: what wants one waits, and what was attached goes on after.
 
         `farewell` is the last operation that the guest does before. Raises GuestFault when it does not do it,
         or does not let go of its end.
         """
         try:
-            await self._part(farewell, seconds)
+            await self._part(farewell, seconds or _PARTING_SECONDS)
             yield
         finally:
             self._may_connect.set()

@@ -116,14 +116,20 @@ class LinkedMachine:
 
         Files alone are worth saving of a machine whose guest does not answer, too.
         """
+        holds = False
+
+        async def let_go() -> None:
+            await (self.release() if holds else self._release_if_it_answers())
+
         async with AsyncExitStack() as held:
-            if memory:
-                held.push_async_callback(self.release)
-                await held.enter_async_context(self._link.apart("hold"))
-            else:
-                held.push_async_callback(self._release_if_it_answers)
-                with suppress(GuestFault):
-                    await held.enter_async_context(self._link.apart("hold", seconds=_UNSURE_SECONDS))
+            held.push_async_callback(let_go)
+            try:
+                seconds = None if memory else _UNSURE_SECONDS
+                await held.enter_async_context(self._link.apart("hold", seconds=seconds))
+                holds = True
+            except GuestFault:
+                if memory:
+                    raise
             yield
             if not go_on:
                 await paused.enter_async_context(held.pop_all())
