@@ -7,9 +7,11 @@ what was found wrong, which is empty when all is right.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import mmap
 import os
+import signal
 import socket
 import sqlite3
 import sys
@@ -74,6 +76,15 @@ class Held:
         self.database.execute("BEGIN IMMEDIATE")
         self.database.execute("INSERT INTO t VALUES (1)")
 
+        self.lock = open(put("lock", b""), "wb")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.temporary = open("/tmp/deleted", "w+b", buffering=0)
+        self.temporary.write(b"kept in memory")
+        os.unlink("/tmp/deleted")
+        self.pid = os.getpid()
+        signal.signal(signal.SIGALRM, lambda _number, _frame: None)
+        signal.setitimer(signal.ITIMER_REAL, 3600)
+
     def look(self) -> dict[str, object]:
         """What is found, by name of the check."""
         found: dict[str, object] = {}
@@ -118,6 +129,16 @@ class Held:
         other_connection = sqlite3.connect(path("database"))
         found["database"] = other_connection.execute("SELECT sum(x) FROM t").fetchone()[0]
         found["integrity"] = other_connection.execute("PRAGMA integrity_check").fetchone()[0]
+        with open(path("lock"), "wb") as other:
+            try:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found["lock"] = "free"
+            except BlockingIOError:
+                found["lock"] = "held"
+        self.temporary.seek(0)
+        found["temporary"] = self.temporary.read().decode()
+        found["pid"] = os.getpid() - self.pid
+        found["timer"] = 3000 < signal.getitimer(signal.ITIMER_REAL)[0] <= 3600
         return found
 
 
@@ -138,6 +159,10 @@ EXPECTED = {
     "loopback": "pong",
     "database": 3,
     "integrity": "ok",
+    "lock": "held",
+    "temporary": "kept in memory",
+    "pid": 0,
+    "timer": True,
 }
 
 
