@@ -88,10 +88,47 @@ async def test_calls_are_served_while_a_checkpoint_is_made(node: Node) -> None:
     async with node.process() as process:
         sandbox = await process.create()
         node.host.before = on("save", lambda: asyncio.sleep(5))
-        await process.checkpoints.create(ORG, sandbox.id, NewCheckpoint("one"))
+        creating = asyncio.create_task(process.checkpoints.create(ORG, sandbox.id, NewCheckpoint("one")))
         await asyncio.sleep(1)
         live = await process.reach.live(ORG, sandbox.id)
         assert await live.machine.processes.list() == []
+        await creating
+
+
+async def test_what_follows_the_answer_is_not_in_the_checkpoint(node: Node) -> None:
+    """The answer comes when the machine goes on, and does not wait for durability."""
+    async with node.process() as process:
+        sandbox = await process.create()
+        node.host.before = on("save", lambda: asyncio.sleep(5))
+        process.artefacts.before = on("keep_layer", lambda: asyncio.sleep(60))
+        began = process.clock.monotonic()
+        created = await process.checkpoints.create(ORG, sandbox.id, NewCheckpoint("one"))
+        assert process.clock.monotonic() - began == pytest.approx(5, abs=0.1)
+        assert not process.transitions.busy(sandbox.id)
+        assert node.tables.snapshots[created.id].state is SnapshotState.PROCESSING
+
+
+async def test_the_answer_comes_before_clients_give_up(node: Node) -> None:
+    async with node.process() as process:
+        sandbox = await process.create()
+        node.host.before = on("save", lambda: asyncio.sleep(300))
+        began = process.clock.monotonic()
+        created = await process.checkpoints.create(ORG, sandbox.id, NewCheckpoint("one"))
+        assert process.clock.monotonic() - began == pytest.approx(20, abs=0.1)
+        assert process.transitions.busy(sandbox.id)
+        await settle(400)
+        assert node.tables.snapshots[created.id].state is SnapshotState.READY
+
+
+@pytest.mark.parametrize("where", ["save", "keep_layer"])
+async def test_the_answer_does_not_wait_for_what_has_failed(node: Node, where: str) -> None:
+    async with node.process() as process:
+        sandbox = await process.create()
+        failing = node.host if where == "save" else process.artefacts
+        failing.before = on(where, SnapshotRefused())
+        began = process.clock.monotonic()
+        await process.checkpoints.create(ORG, sandbox.id, NewCheckpoint("one"))
+        assert process.clock.monotonic() - began < 1
 
 
 async def test_others_are_excluded_only_until_the_machine_has_gone_on(node: Node) -> None:
@@ -99,11 +136,11 @@ async def test_others_are_excluded_only_until_the_machine_has_gone_on(node: Node
         sandbox = await process.create()
         node.host.before = on("save", lambda: asyncio.sleep(2))
         process.artefacts.before = on("keep_memory", lambda: asyncio.sleep(10))
-        first = await process.checkpoints.create(ORG, sandbox.id, NewCheckpoint("one"))
+        creating = asyncio.create_task(process.checkpoints.create(ORG, sandbox.id, NewCheckpoint("one")))
         await asyncio.sleep(1)
         with pytest.raises(OperationInProgress):
             await process.checkpoints.create(ORG, sandbox.id, NewCheckpoint("two"))
-        await asyncio.sleep(2)
+        first = await creating
         await process.checkpoints.create(ORG, sandbox.id, NewCheckpoint("two"))
         assert node.tables.snapshots[first.id].state is SnapshotState.PROCESSING
         await settle(30)

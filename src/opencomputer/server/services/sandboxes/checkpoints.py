@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -30,6 +30,8 @@ _log = structlog.get_logger(__name__)
 
 _READY_SECONDS = 30.0
 _CAPTURE_SECONDS = 1200.0
+_ANSWER_SECONDS = 20.0
+"""Clients wait for 30 s, and files are copied before the machine is paused."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,9 @@ class Checkpoints:
     async def create(self, org_id: OrgId, sandbox_id: SandboxId, request: NewCheckpoint) -> Snapshot:
         """Begin a checkpoint: it is processing, and ready only when everything of it is durable.
 
+        Returns when the sandbox goes on, so that nothing the caller does then is in the checkpoint. When that
+        takes too long for callers, it returns before.
+
         Raises InvalidInput, Conflict (the name is taken), OperationInProgress, Gone: then there is none.
         """
         check_checkpoint_name(request.name)
@@ -66,10 +71,14 @@ class Checkpoints:
         except BaseException:
             excluding.close()
             raise
+        goes_on = asyncio.Event()
+        excluding.callback(goes_on.set)
         work = self._capture(live, snapshot, excluding)
         task = self._background.start(work, name=f"capture {snapshot.id}", finish=True)
         self._under_way[snapshot.id] = task
         task.add_done_callback(lambda _: self._under_way.pop(snapshot.id))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(goes_on.wait(), _ANSWER_SECONDS)
         return snapshot
 
     async def _capture(self, live: LiveSandbox, snapshot: Snapshot, excluding: ExitStack) -> None:
