@@ -66,8 +66,7 @@ class Layers:
         """Give an archive its name, and make the folder it was made of the unpacked copy."""
         self._store(archived)
         self._step("stored")
-        if self._shelf.has(archived.id):
-            self._shelf.touch(archived.id, self._clock.now())
+        if self._shelf.touch(archived.id, self._clock.now()):
             remove_tree(folder)
             return
         draft = self._drafts.make()

@@ -45,8 +45,7 @@ class Memories:
         else:
             self._blobs.touch(_key(memory_id), self._clock.now())
         self._step("stored")
-        if self._shelf.has(memory_id):
-            self._shelf.touch(memory_id, self._clock.now())
+        if self._shelf.touch(memory_id, self._clock.now()):
             remove_tree(folder)
             return
         draft = self._drafts.make()
@@ -68,10 +67,12 @@ class Memories:
         self._shelf.put(manifest.id, draft, self._clock.now())
         self._verified[manifest.id] = seen
 
-    def untouched(self, memory_id: MemoryId) -> bool:
-        """Whether the unpacked copy was verified, and looks as it did then. Quick."""
+    def use(self, memory_id: MemoryId) -> bool:
+        """Note a use of the unpacked copy, if it was verified and looks as it did then. Quick."""
         verified = self._verified.get(memory_id)
-        return verified is not None and verified == self._signature(memory_id)
+        if verified is None or verified != self._signature(memory_id):
+            return False
+        return self._shelf.touch(memory_id, self._clock.now())
 
     def make_sure(self, memory_id: MemoryId) -> None:
         """Verify the unpacked copy; put one from the store in its place if it is missing or damaged.
@@ -81,6 +82,7 @@ class Memories:
         seen = self._signature(memory_id)
         if seen is not None and _is_image(memory_id, self._shelf.path(memory_id)):
             self._verified[memory_id] = seen
+            self._shelf.touch(memory_id, self._clock.now())
             return
         self._verified.pop(memory_id, None)
         self._shelf.remove(memory_id)

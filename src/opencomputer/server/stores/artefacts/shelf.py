@@ -50,9 +50,6 @@ class Shelf:
     def path(self, artefact_id: str) -> Path:
         return self._folder / artefact_id / FILES
 
-    def has(self, artefact_id: str) -> bool:
-        return (self._folder / artefact_id).exists()
-
     def ids(self) -> Sequence[str]:
         return sorted(os.listdir(self._folder))
 
@@ -62,8 +59,13 @@ class Shelf:
         os.utime(draft, (at.timestamp(), at.timestamp()))
         draft.rename(self._folder / artefact_id)
 
-    def touch(self, artefact_id: str, at: datetime) -> None:
-        os.utime(self._folder / artefact_id, (at.timestamp(), at.timestamp()))
+    def touch(self, artefact_id: str, at: datetime) -> bool:
+        """Note a use. False: there is no copy."""
+        try:
+            os.utime(self._folder / artefact_id, (at.timestamp(), at.timestamp()))
+        except FileNotFoundError:
+            return False
+        return True
 
     def last_use(self, artefact_id: str) -> datetime | None:
         try:

@@ -99,9 +99,7 @@ class BlobArtefacts:
 
     async def _layer(self, layer_id: LayerId) -> Path:
         async with self._alone(layer_id):
-            if await asyncio.to_thread(self._layer_shelf.has, layer_id):
-                await asyncio.to_thread(self._layer_shelf.touch, layer_id, self._clock.now())
-            else:
+            if not await asyncio.to_thread(self._layer_shelf.touch, layer_id, self._clock.now()):
                 await self._run_in_turn(lambda: self._layers.fetch(layer_id))
         return self._layer_shelf.path(layer_id)
 
@@ -110,9 +108,8 @@ class BlobArtefacts:
 
     async def _memory(self, memory_id: MemoryId) -> Path:
         async with self._alone(memory_id):
-            if not await asyncio.to_thread(self._memories.untouched, memory_id):
+            if not await asyncio.to_thread(self._memories.use, memory_id):
                 await self._run_in_turn(lambda: self._memories.make_sure(memory_id))
-            await asyncio.to_thread(self._memory_shelf.touch, memory_id, self._clock.now())
         return self._memory_shelf.path(memory_id)
 
     async def merge(self, layers: Sequence[LayerId]) -> KeptLayer:
