@@ -7,7 +7,7 @@ since is looked at, and the row gets the new time. So a busy sandbox costs one w
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -85,13 +85,15 @@ class IdleTimeouts:
             return  # in use after all, or stopped: the next look decides
         except Exception as error:
             # Whatever it is: not every second again.
-            await self._postpone(sandbox, reason_of(error))
+            failures = (
+                0 if _used_since_last_attempt(sandbox, live.activity.last()) else sandbox.hibernate_failures
+            )
+            await self._postpone(sandbox, failures + 1, reason_of(error))
             if not isinstance(error, OpenComputerError):
                 raise
 
-    async def _postpone(self, sandbox: Sandbox, reason: str) -> None:
+    async def _postpone(self, sandbox: Sandbox, failures: int, reason: str) -> None:
         """Never destroy what could not be put to sleep; try again later and later."""
-        failures = sandbox.hibernate_failures + 1
         pause = backoff_seconds(failures)
         _log.error(
             "an unused sandbox could not be put to sleep; it runs on",
@@ -107,3 +109,9 @@ class IdleTimeouts:
                 "last_hibernate_error": reason,
             },
         )
+
+
+def _used_since_last_attempt(sandbox: Sandbox, last_use: datetime) -> bool:
+    if sandbox.due_at is None or not sandbox.hibernate_failures:
+        return False
+    return last_use > sandbox.due_at - timedelta(seconds=backoff_seconds(sandbox.hibernate_failures))
