@@ -16,6 +16,16 @@ from tests.support.server import ServerProcess, running_server
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServerProcess]:
     """A real node; when it is done, nothing of it is left on the host."""
+    yield from _node_that_leaves_nothing(tmp_path_factory)
+
+
+@pytest.fixture(scope="package")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServerProcess]:
+    """As `server`, for all modules whose tests leave it alone."""
+    yield from _node_that_leaves_nothing(tmp_path_factory)
+
+
+def _node_that_leaves_nothing(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServerProcess]:
     missing = why_no_gvisor()
     if missing:
         pytest.skip(missing)

@@ -14,7 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 from opencomputer.wire import frames
 from tests.support.server import ServerProcess
 
-READ_SECONDS = 30.0
+READ_SECONDS = 120.0
 
 
 @dataclass
@@ -65,6 +65,57 @@ class Box:
 
     def kill(self) -> None:
         assert self.client.delete(self.path).status_code == 204
+
+    def described(self) -> dict[str, Any]:
+        return self.client.get(self.path).json()
+
+    def ask(self, what: str, status: int, **body: Any) -> Any:
+        """Post to something below the sandbox; the answer must have this status."""
+        answer = self.client.post(f"{self.path}/{what}", json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json() if answer.content else None
+
+    def hibernate(self) -> dict[str, Any]:
+        return self.ask("hibernate", 200)
+
+    def wake(self, **body: Any) -> dict[str, Any]:
+        return self.ask("wake", 200, **body)
+
+    def checkpoint(self, name: str, **fields: Any) -> str:
+        """The id of a checkpoint that may still be processing."""
+        return self.ask("checkpoints", 201, name=name, **fields)["id"]
+
+    def checkpoints(self) -> list[dict[str, Any]]:
+        return self.client.get(f"{self.path}/checkpoints").json()
+
+    def settled(self, checkpoint_id: str) -> dict[str, Any]:
+        """A checkpoint once it is ready or has failed."""
+        deadline = time.monotonic() + READ_SECONDS
+        while True:
+            found = next(each for each in self.checkpoints() if each["id"] == checkpoint_id)
+            if found["status"] != "processing":
+                return found
+            assert time.monotonic() < deadline, "the checkpoint is still processing"
+            time.sleep(0.02)
+
+    def ready_checkpoint(self, name: str, **fields: Any) -> str:
+        found = self.settled(self.checkpoint(name, **fields))
+        assert found["status"] == "ready", found
+        return found["id"]
+
+    def restore(self, checkpoint_id: str) -> None:
+        self.ask(f"checkpoints/{checkpoint_id}/restore", 200)
+
+    def forks(self, count: int = 1, **fields: Any) -> list[Box]:
+        """Live forks. Whoever makes them kills them."""
+        made = self.ask("fork", 201, count=count, **fields)
+        return [Box(self.server, self.client, each) for each in made]
+
+    def from_checkpoint(self, checkpoint_id: str, **fields: Any) -> Box:
+        """A new sandbox, whoever's checkpoint it is."""
+        answer = self.client.post(f"/sandboxes/from-checkpoint/{checkpoint_id}", json=fields)
+        assert answer.status_code == 201, answer.text
+        return Box(self.server, self.client, answer.json())
 
     @contextmanager
     def attached(self, session_id: str, kind: str = "exec") -> Generator[Follower]:

@@ -117,7 +117,7 @@ class ServerProcess:
 
     def client(self) -> httpx.Client:
         """A client of `/api` with this node's first key."""
-        return httpx.Client(base_url=f"{self.url}/api", headers={"X-API-Key": self.api_key}, timeout=60)
+        return httpx.Client(base_url=f"{self.url}/api", headers={"X-API-Key": self.api_key}, timeout=120)
 
     def kill_sandboxes(self) -> None:
         with self.client() as client:
