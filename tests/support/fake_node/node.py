@@ -71,6 +71,12 @@ class FakeNode:
         self.patches: dict[str, dict[str, dict[str, object]]] = {}
         self.patch_numbers: dict[str, Iterator[int]] = {}
         self.changes: list[dict[str, object]] = []
+        self.snapshots: dict[str, dict[str, object]] = {}
+        self.snapshot_ends: dict[str, object] = {"status": "ready", "checkpointId": "cp-of-image"}
+        self.images: list[dict[str, object]] = []
+        self.build_log: list[str] = []
+        self.build_error: str | None = None
+        self.build_is_cut = False
         self.results: dict[str, tuple[FakeSession, list[str]]] = {}
         self.run_async_supported = True
         self.agent_answer: list[dict[str, object]] = []

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from tests.support.fake_node import files_routes, process_routes, socket_routes, state_routes
+from tests.support.fake_node import files_routes, image_routes, process_routes, socket_routes, state_routes
 from tests.support.fake_node.node import FakeNode, FakeSandbox, Seen
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def application(node: FakeNode) -> Starlette:
     one = "/sandboxes/{id}"
     routes = [
         *(http(method, path, handler) for method, path, handler in state_routes.BY_CHECKPOINT),
+        *(http(method, path, handler) for method, path, handler in image_routes.ROUTES),
         http("POST", "/sandboxes", _create),
         http("GET", "/sandboxes", _list),
         http("GET", one, _get),
@@ -133,7 +134,7 @@ async def _create(call: Call) -> Response:
     fields = {name: call.json[name] for name in ("templateID", "metadata") if name in call.json}
     sandbox = call.node.add_sandbox(**fields)
     sandbox.env.update(call.json.get("envs", {}))
-    return JSONResponse(sandbox.description, 201)
+    return image_routes.built(call, sandbox.description)
 
 
 async def _list(call: Call) -> Response:
