@@ -25,7 +25,7 @@ class CreateSandbox(WireModel):
     memory_mb: StrictInt | None = None
     cpu_count: StrictInt | None = None
     disk_mb: StrictInt | None = None
-    alias: StrictStr | None = None
+    alias: Annotated[StrictStr, Field(max_length=1000)] | None = None
     network_enabled: StrictBool = True
     burst: StrictBool | None = None
     sandbox_family: StrictStr | None = None
