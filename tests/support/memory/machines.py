@@ -20,7 +20,7 @@ from opencomputer.server.contracts.driver import (
 from opencomputer.server.contracts.machine import Identity
 from opencomputer.server.domain.capacity import HostLoad
 from tests.support.memory.files import MemoryFiles
-from tests.support.memory.processes import MemoryProcesses
+from tests.support.memory.processes import MemoryProcess, MemoryProcesses
 
 GIB = 1 << 30
 NO_SNAPSHOTS = Capabilities(memory_snapshots=False, setuid=True, saves_deleted_files=True)
@@ -33,8 +33,8 @@ async def _nothing(_step: str, _machine: MachineId) -> None:
 
 
 class MemoryMachine:
-    """Implements Machine. `writable` is its writable layer: a path to text. A saved machine's memory is
-    its id."""
+    """Implements Machine. `writable` is its writable layer: a path to text. Saved memory is a number,
+    by which the host knows the processes."""
 
     def __init__(self, host: MemoryHost, spec: MachineSpec, token: str) -> None:
         self._host = host
@@ -101,7 +101,7 @@ class MemoryMachine:
             path.write_text(text)
         if memory:
             (folder / MEMORY).mkdir()
-            (folder / MEMORY / "of").write_text(self.id)
+            (folder / MEMORY / "image").write_text(self._host.remember(self))
 
     async def go_on(self) -> None:
         await self._host.before("go_on", self.id)
@@ -138,6 +138,7 @@ class MemoryHost:
     def __init__(self, capabilities: Capabilities = NO_SNAPSHOTS) -> None:
         self.machines: dict[MachineId, MemoryMachine] = {}
         self.started: list[MachineSpec] = []
+        self.memories: list[dict[str, MemoryProcess]] = []
         self.capabilities = capabilities
         self.image_version = "memory-1"
         self.before: Step = _nothing
@@ -154,6 +155,7 @@ class MemoryHost:
             self.started.append(spec)
             await asyncio.sleep(self.start_seconds)
             machine = self.machines[spec.id] = MemoryMachine(self, spec, guest_token)
+            machine.processes.by_id = self._remembered(spec.memory_image)
             try:
                 await self.before("started", spec.id)
             except BaseException:
@@ -162,6 +164,18 @@ class MemoryHost:
             return machine
         finally:
             self._starting -= 1
+
+    def remember(self, machine: MemoryMachine) -> str:
+        """Keep what a machine has in memory. Returns what its memory image consists of."""
+        self.memories.append({name: each.copy() for name, each in machine.processes.by_id.items()})
+        return str(len(self.memories))
+
+    def _remembered(self, image: Path | None) -> dict[str, MemoryProcess]:
+        number = None if image is None else image / "image"
+        if number is None or not number.exists():
+            return {}
+        found = self.memories[int(number.read_text()) - 1]
+        return {name: each.copy() for name, each in found.items()}
 
     async def adopt(self, record: DriverRecord, *, guest_token: str) -> MemoryMachine | None:
         await self.before("adopt", record.machine_id)

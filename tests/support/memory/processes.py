@@ -34,6 +34,13 @@ class MemoryProcess:
         self._offset = 0
         self._changed = asyncio.Event()
 
+    def copy(self) -> MemoryProcess:
+        """The same process in a machine that goes on from a memory image."""
+        copy = MemoryProcess(self.spec)
+        copy.labels, copy.outputs, copy.exit = dict(self.labels), list(self.outputs), self.exit
+        copy._offset = self._offset
+        return copy
+
     @property
     def record(self) -> ProcessRecord:
         spec = self.spec

@@ -221,6 +221,7 @@ def crashed(node: Node, folder: Path) -> Node:
         if table.name != "before":
             setattr(tables, table.name, dict(getattr(node.tables, table.name)))
     host = MemoryHost(node.host.capabilities)
+    host.memories = list(node.host.memories)
     for machine_id, machine in node.host.machines.items():
         host.machines[machine_id] = _copy(machine, host)
     return Node(folder, tables, host, node.templates)

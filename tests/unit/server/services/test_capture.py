@@ -42,7 +42,7 @@ async def test_its_size_is_what_the_store_holds(node: Node) -> None:
         live = await process.live_one()
         machine_of(live).writable["file"] = "x" * 1000
         captured = await capture(process, live)
-        assert captured.size_bytes == 1000 + len(live.machine.id)
+        assert captured.size_bytes == 1000 + len("1")
 
 
 async def test_memory_is_kept_with_the_version_and_the_secret_that_open_it(node: Node) -> None:

@@ -78,7 +78,8 @@ class Checkpoints:
         self._under_way[snapshot.id] = task
         task.add_done_callback(lambda _: self._under_way.pop(snapshot.id))
         with suppress(TimeoutError):
-            await asyncio.wait_for(goes_on.wait(), _ANSWER_SECONDS)
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await goes_on.wait()
         return snapshot
 
     async def _capture(self, live: LiveSandbox, snapshot: Snapshot, excluding: ExitStack) -> None:

@@ -10,6 +10,7 @@ from opencomputer.server.domain.errors import ArtefactMissing, Gone
 from opencomputer.server.domain.layers import Change, LayerId
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
+from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
@@ -21,6 +22,7 @@ class Diffs:
         self._checkpoints = checkpoints
         self._lifecycle = machinery.lifecycle
         self._transitions = machinery.transitions
+        self._background = machinery.background
         self._captures = machinery.captures
         self._artefacts = machinery.artefacts
         self._templates = machinery.templates
@@ -37,8 +39,11 @@ class Diffs:
         if sandbox.state is SandboxState.HIBERNATED:
             return await self._compare(sandbox, before, await self._folders(sandbox.layers))
         live = await self._lifecycle.running(org_id, sandbox_id)
+        return await self._background.carry_out(self._diff(live, before), name=f"diff {sandbox_id}")
+
+    async def _diff(self, live: LiveSandbox, before: Sequence[Path]) -> Sequence[Change]:
         async with AsyncExitStack() as stack:
-            with self._transitions.exclusive(sandbox_id, "a diff", closes=False):
+            with self._transitions.exclusive(live.id, "a diff", closes=False):
                 sandbox = await self._lifecycle.held(live)
                 below = await self._folders(sandbox.layers)
                 saving = await stack.enter_async_context(
