@@ -32,7 +32,7 @@ MAX_STEPS = 200
 MAX_CONTENT_BYTES = 32 << 20
 MAX_SCRIPT_BYTES = 96 << 10
 """All commands of one step travel as one argument, and systems limit those to 128 KiB."""
-_SHOWN_CONTENT_BYTES = 256 << 10
+_SHOWN_BYTES = 256 << 10
 _FORMAT = "1"
 """Part of every key: changed when builds of before must not be used any more."""
 
@@ -107,7 +107,8 @@ class ImageDefinition:
     """A manifest that has been understood.
 
     `content_hash` is the contract's cache key. `prefix_hashes[k]` stands for the base and the first k steps.
-    `manifest` is the manifest as it was sent, as JSON.
+    `manifest` is the manifest as it was sent, as JSON; `shown_manifest` is the one for showing: of large ones
+    without the content of files.
     """
 
     base: str
@@ -118,6 +119,7 @@ class ImageDefinition:
     runtime_memory_mb: int
     name: str | None
     manifest: str
+    shown_manifest: str
 
     def key(self, template_hash: str) -> str:
         """What a finished build is kept under. A newer template, or more memory, makes another build."""
@@ -150,6 +152,7 @@ def parse_manifest(value: object, field: str = "image") -> ImageDefinition:
     _check_sizes(steps, field)
     base = DEFAULT_BASE if base in BASE_ALIASES else base
     encoded = [_canonical(raw) for raw in raw_steps]
+    text = json.dumps(value, separators=(",", ":"))
     return ImageDefinition(
         base=base,
         steps=steps,
@@ -158,19 +161,9 @@ def parse_manifest(value: object, field: str = "image") -> ImageDefinition:
         builder_memory_mb=_builder_memory(manifest),
         runtime_memory_mb=_runtime_memory(manifest),
         name=manifest.optional_text("name"),
-        manifest=json.dumps(value, separators=(",", ":")),
+        manifest=text,
+        shown_manifest=text if len(text) <= _SHOWN_BYTES else json.dumps(_without_content(value)),
     )
-
-
-def shown_manifest(manifest: str) -> Mapping[str, object]:
-    """A manifest for showing: as it was sent, but without the content of files when that is a lot."""
-    value: object = json.loads(manifest)
-    assert _is_object(value)
-    if len(manifest) <= _SHOWN_CONTENT_BYTES:
-        return value
-    shown = _without_content(value)
-    assert _is_object(shown)
-    return shown
 
 
 def command_steps_end(steps: Sequence[Step], start: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
@@ -110,7 +111,8 @@ async def _from_snapshot(
 async def _from_image(
     services: Services, org_id: OrgId, manifest: object
 ) -> Callable[[Listener], Awaitable[Snapshot]]:
-    image = services.images.prepare(manifest)
+    # Hashing and decoding megabytes must not keep others waiting.
+    image = await asyncio.to_thread(services.images.prepare, manifest)
     if image.definition.name is not None:
         # Both wait for one build: it has one key.
         await services.snapshots.ensure(org_id, image.definition.name, image)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Annotated
 
@@ -35,7 +36,8 @@ async def build_image(
     """Build without making a sandbox, so that the first one made from this image finds it ready."""
     if body.image is None:
         raise InvalidInput("image: is missing", field="image")
-    image = services.images.prepare(body.image)
+    # Hashing and decoding megabytes must not keep others waiting.
+    image = await asyncio.to_thread(services.images.prepare, body.image)
 
     async def build(log: Listener) -> ImageView:
         await services.images.resolve(caller.org_id, image, log)

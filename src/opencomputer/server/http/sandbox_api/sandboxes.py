@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from typing import Annotated
 
@@ -48,7 +49,7 @@ async def create(
     body: Annotated[CreateSandbox, Depends(json_body(CreateSandbox, MAX_IMAGE_BODY_BYTES))],
     key: Annotated[str | None, Depends(idempotency_key)],
 ) -> SandboxView | Response:
-    fingerprint = hashlib.sha256(body.model_dump_json().encode()).hexdigest()
+    fingerprint = _fingerprint(body) if body.image is None else await asyncio.to_thread(_fingerprint, body)
     creation = await prepare(services, caller.org_id, body, key, fingerprint)
 
     async def make(log: Listener) -> SandboxView:
@@ -65,6 +66,10 @@ async def create(
     if await request.is_disconnected():
         await undo(made)
     return made
+
+
+def _fingerprint(body: CreateSandbox) -> str:
+    return hashlib.sha256(body.model_dump_json().encode()).hexdigest()
 
 
 @control.get("", response_model_exclude_none=True)

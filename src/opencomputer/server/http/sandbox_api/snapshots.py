@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Annotated
 
@@ -32,7 +33,8 @@ async def create(
     """Build and keep under a name: as a stream, in the background, or waiting until it is ready."""
     if body.image is None:
         raise InvalidInput("image: is missing", field="image")
-    image = services.images.prepare(body.image)
+    # Hashing and decoding megabytes must not keep others waiting.
+    image = await asyncio.to_thread(services.images.prepare, body.image)
     row = await services.snapshots.begin(caller.org_id, body.name, image)
 
     async def build(log: Listener) -> ImageView:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,7 +23,7 @@ from opencomputer.server.domain.errors import (
     NotReady,
     OpenComputerError,
 )
-from opencomputer.server.domain.image import parse_manifest, shown_manifest
+from opencomputer.server.domain.image import parse_manifest
 from opencomputer.server.domain.snapshot import Snapshot, SnapshotPurpose, SnapshotState
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.build_log import BuildLine, BuildLog, Listener, nobody
@@ -199,7 +198,7 @@ class Images:
             key=job.image.key,
             content_hash=definition.content_hash,
             state=BuildState.BUILDING,
-            shown_manifest=json.dumps(shown_manifest(definition.manifest)),
+            shown_manifest=definition.shown_manifest,
             created_at=now,
             last_used_at=now,
         )

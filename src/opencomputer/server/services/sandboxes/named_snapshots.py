@@ -23,7 +23,6 @@ from opencomputer.server.domain.errors import (
     NotReady,
     OpenComputerError,
 )
-from opencomputer.server.domain.image import shown_manifest
 from opencomputer.server.domain.snapshot import Snapshot
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.build_log import BuildLine, BuildLog, Listener, nobody
@@ -76,7 +75,7 @@ class NamedSnapshots:
             name=name,
             state=BuildState.BUILDING,
             content_hash=definition.content_hash,
-            shown_manifest=json.dumps(shown_manifest(definition.manifest)),
+            shown_manifest=definition.shown_manifest,
             created_at=self._clock.now(),
         )
         await self._store.reserve(row, definition.manifest)
@@ -201,7 +200,7 @@ class NamedSnapshots:
         manifest = await self._store.manifest(row.id)
         if manifest is None:
             raise NotFound("there is no snapshot of this name")
-        return self._images.prepare(json.loads(manifest))
+        return await asyncio.to_thread(lambda: self._images.prepare(json.loads(manifest)))
 
     async def _rebuilt(self, row: NamedSnapshot, log: Listener) -> Snapshot:
         _log.warning("a snapshot has to be built again", snapshot=row.id)
