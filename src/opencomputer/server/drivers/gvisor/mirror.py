@@ -25,6 +25,8 @@ _DEADLINE_SECONDS = 600.0
 _MARGIN_NANOSECONDS = 300_000_000
 _MOST_DRIFT_SECONDS = 0.25
 _LONG_SECONDS = 0.5
+_MANY = 50
+"""Another pass is worth its time while at least so many files would be copied again in the end."""
 _MOST_PASSES = 3
 _BATCH_BYTES = 512 << 10
 _COPY = ["cp", "-a", "--reflink=auto", "--sparse=auto"]
@@ -63,7 +65,12 @@ class Mirror:
         """Copy what there is, while programs go on writing. What goes wrong is put right by `complete`."""
         for _ in range(_MOST_PASSES):
             began = self._now()
-            numbers = {path: entry.st_ino for path, entry in _walk(self._source)}
+            newest = began.changed_ns - _MARGIN_NANOSECONDS
+            numbers: dict[bytes, int] = {}
+            fresh = 0
+            for path, entry in _walk(self._source):
+                numbers[path] = entry.st_ino
+                fresh += entry.st_ctime_ns >= newest
             run(["sync", "-f", os.fsdecode(self._source)], deadline_seconds=_DEADLINE_SECONDS)
             if self._since is None:
                 run(
@@ -75,7 +82,7 @@ class Mirror:
                     self._copy_changes(self._since)
             self._copied = {path: _facts(entry, numbers.get(path)) for path, entry in _walk(self._target)}
             self._since = began
-            if time.monotonic() - began.monotonic < _LONG_SECONDS:
+            if time.monotonic() - began.monotonic < _LONG_SECONDS and fresh < _MANY:
                 return
 
     def complete(self) -> None:
