@@ -228,36 +228,63 @@ class Left:
         tables.images, tables.prefixes = self.images, self.prefixes
 
 
-async def killed_while_building(node: Node, tables: ImageTables, gap: str, number: int) -> None:
-    reached, earlier, count = asyncio.Event(), node.host.before, 0
+class Gap:
+    """The so-many-th time that something of this name is about to happen, on the host or in a store."""
 
-    async def before(event: str, machine: MachineId) -> None:
-        nonlocal count
-        count += event == gap
-        if event == gap and count == number:
-            reached.set()
+    def __init__(self, name: str, number: int) -> None:
+        self._name = name
+        self._left = number
+        self.reached = asyncio.Event()
+
+    async def come(self, name: str) -> None:
+        if self.reached.is_set() or name != self._name:
+            return
+        self._left -= 1
+        if self._left == 0:
+            self.reached.set()
             await asyncio.Event().wait()
-        await earlier(event, machine)
 
-    node.host.before = before
+
+async def killed_while_building(node: Node, tables: ImageTables, gap: Gap) -> None:
+    on_host, in_stores = node.host.before, node.tables.before
+
+    async def host_step(event: str, machine: MachineId) -> None:
+        await gap.come(event)
+        await on_host(event, machine)
+
     async with building(node, tables) as images:
+        node.host.before, node.tables.before = host_step, gap.come
+        images.artefacts.before = lambda event, _: gap.come(event)
         asking = asyncio.create_task(images.build(TWO))
-        await asyncio.wait_for(reached.wait(), 60)
+        await asyncio.wait_for(gap.reached.wait(), 60)
         left = Left.of(node, tables)
         asking.cancel()
-        node.host.before = earlier
+        node.host.before, node.tables.before = on_host, in_stores
     left.put_back(node, tables)
     await settle()
 
 
+GAPS = [
+    "start",
+    "started",
+    "identify",
+    "save",
+    "stop",
+    "snapshots.add",
+    "snapshots.ready",
+    "keep_layer",
+    "kept",
+]
+
+
 @pytest.mark.parametrize("number", [1, 2, 3])
-@pytest.mark.parametrize("gap", ["start", "started", "identify", "save", "stop"])
+@pytest.mark.parametrize("name", GAPS)
 async def test_a_server_that_is_killed_leaves_nothing_in_between(
-    node: Node, script: Script, gap: str, number: int
+    node: Node, script: Script, name: str, number: int
 ) -> None:
     """At every gap of a build: what is there afterwards is ready, or not there, and can be built."""
     tables = ImageTables()
-    await killed_while_building(node, tables, gap, number)
+    await killed_while_building(node, tables, Gap(name, number))
     async with node.process(recover=True) as process:
         images = Building(node, process, tables)
         await settle()
@@ -267,4 +294,5 @@ async def test_a_server_that_is_killed_leaves_nothing_in_between(
         snapshot = await images.build(TWO)
         assert snapshot.state is SnapshotState.READY
         assert await process.provisioning.rows() == []
+        assert images.artefacts.drafts == []
     assert node.host.machines == {}
