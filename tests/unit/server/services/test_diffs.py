@@ -48,6 +48,14 @@ async def test_changes_are_told_by_path_in_order_with_sizes(node: Node) -> None:
         ]
 
 
+async def test_who_it_is_is_no_change(node: Node) -> None:
+    async with node.process() as process:
+        sandbox = await process.create()
+        node.machine_of(sandbox).writable = {"etc/hostname": "sb-1", "etc/machine-id": "2", "etc/issue": "3"}
+        told = [each.path for each in await process.diffs.diff(ORG, sandbox.id, None)]
+        assert told == ["/etc", "/etc/issue"]
+
+
 async def test_since_a_checkpoint_only_later_changes_are_told(node: Node) -> None:
     async with node.process() as process:
         sandbox = await process.create()

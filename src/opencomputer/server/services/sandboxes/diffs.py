@@ -14,6 +14,9 @@ from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
+IDENTITY_FILES = frozenset({"/etc/hostname", "/etc/hosts", "/etc/machine-id"})
+"""Written whenever a machine gets its identity: that they differ says nothing about what happened in it."""
+
 
 class Diffs:
     """Compares stacks of layers, so that the size of the template does not matter."""
@@ -28,7 +31,7 @@ class Diffs:
         self._templates = machinery.templates
 
     async def diff(self, org_id: OrgId, sandbox_id: SandboxId, since: SnapshotId | None) -> Sequence[Change]:
-        """By path in order. A sandbox that sleeps is not woken for this.
+        """By path in order, `IDENTITY_FILES` left out. A sandbox that sleeps is not woken for this.
 
         Raises NotFound, Gone, InvalidInput (the checkpoint is another sandbox's, or failed), SnapshotRefused.
         """
@@ -66,4 +69,5 @@ class Diffs:
         template = self._templates.find(sandbox.template, sandbox.template_hash)
         if template is None:
             raise ArtefactMissing(f"the build of template {sandbox.template!r} is gone")
-        return await self._artefacts.changes(template.layers, before, after)
+        changes = await self._artefacts.changes(template.layers, before, after)
+        return [each for each in changes if each.path not in IDENTITY_FILES]
