@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, TypeGuard
 
@@ -30,8 +30,9 @@ DEFAULT_BUILDER_MEMORY_MB = 4096
 DEFAULT_RUNTIME_MEMORY_MB = 1024
 MAX_STEPS = 200
 MAX_CONTENT_BYTES = 32 << 20
+MAX_FILES = 20_000
 MAX_SCRIPT_BYTES = 96 << 10
-"""All commands of one step travel as one argument, and systems limit those to 128 KiB."""
+"""What one step runs travels as one argument, and systems limit those to 128 KiB."""
 _SHOWN_BYTES = 256 << 10
 _FORMAT = "1"
 """Part of every key: changed when builds of before must not be used any more."""
@@ -185,19 +186,23 @@ def _step(raw: object, field: str) -> Step:
 
 
 def _apt_install(args: Fields) -> Step:
-    return AptInstall(tuple(args.texts("packages", package)))
+    return AptInstall(_script_parts(args, "packages", package))
 
 
 def _pip_install(args: Fields) -> Step:
-    return PipInstall(tuple(args.texts("packages", package)))
+    return PipInstall(_script_parts(args, "packages", package))
 
 
 def _run(args: Fields) -> Step:
-    commands = tuple(args.texts("commands"))
-    where = f"{args.field}.commands"
-    if sum(len(command.encode()) for command in commands) > MAX_SCRIPT_BYTES:
+    return Run(_script_parts(args, "commands"))
+
+
+def _script_parts(args: Fields, name: str, check: Callable[[str, str], str] | None = None) -> tuple[str, ...]:
+    parts = tuple(args.texts(name, check))
+    where = f"{args.field}.{name}"
+    if sum(len(part.encode()) + 1 for part in parts) > MAX_SCRIPT_BYTES:
         raise InvalidInput(f"{where}: at most {MAX_SCRIPT_BYTES} bytes in one step", field=where)
-    return Run(commands)
+    return parts
 
 
 def _env(args: Fields) -> Step:
@@ -251,24 +256,25 @@ _PARSERS = {
 
 
 def _check_sizes(steps: Sequence[Step], field: str) -> None:
-    size = 0
-    variables: dict[str, str] = {}
-    for step in steps:
-        match step:
-            case AddFile(file):
-                size += len(file.content)
-            case AddDirectory(_, files):
-                size += sum(len(file.content) for file in files)
-            case Env(more):
-                variables |= more
-            case _:
-                pass
+    files = [file for step in steps for file in _files_of(step)]
+    size = sum(len(file.content) for file in files)
+    variables = {
+        name: value for step in steps if isinstance(step, Env) for name, value in step.variables.items()
+    }
+    if len(files) > MAX_FILES:
+        raise InvalidInput(f"{field}.steps: at most {MAX_FILES} files are possible", field=f"{field}.steps")
     if size > MAX_CONTENT_BYTES:
         raise InvalidInput(
             f"{field}.steps: files must have at most {MAX_CONTENT_BYTES >> 20} MB in all",
             field=f"{field}.steps",
         )
     check_environment(variables, f"{field}.steps")
+
+
+def _files_of(step: Step) -> Sequence[ImageFile]:
+    if isinstance(step, AddFile):
+        return [step.file]
+    return step.files if isinstance(step, AddDirectory) else []
 
 
 def _builder_memory(manifest: Fields) -> int:

@@ -145,6 +145,7 @@ WRONG: list[tuple[object, str]] = [
     (manifest(step("run", commands=["a\0b"])), "image.steps.0.args.commands.0"),
     (manifest(step("run", commands=["\ud800"])), "image.steps.0.args.commands.0"),
     (manifest(step("run", commands=["x" * 100_000])), "image.steps.0.args.commands"),
+    (manifest(step("apt_install", packages=["x" * 900] * 120)), "image.steps.0.args.packages"),
     (manifest(step("apt_install", packages=["curl", "-o=x"])), "image.steps.0.args.packages.1"),
     (manifest(step("apt_install", packages=["curl\njq"])), "image.steps.0.args.packages.0"),
     (manifest(step("pip_install", packages=["--index-url=http://x"])), "image.steps.0.args.packages.0"),
@@ -208,3 +209,9 @@ def test_files_are_limited_in_all() -> None:
     more = step("add_dir", path="/c", files=[{"relativePath": "d", "content": encoded(b"1")}])
     with pytest.raises(InvalidInput, match="32 MB"):
         parse_manifest(manifest(*(step("add_file", path=path, content=half) for path in ("/a", "/b")), more))
+
+
+def test_there_can_be_only_so_many_files() -> None:
+    files = [{"relativePath": str(number), "content": ""} for number in range(20_001)]
+    with pytest.raises(InvalidInput, match="20000 files"):
+        parse_manifest(manifest(step("add_dir", path="/a", files=files)))
