@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from opencomputer.server.domain.errors import OpenComputerError
 from opencomputer.server.domain.sandbox import SandboxState, StopReason
+from tests.support.memory.stores import MemorySandboxes
 from tests.unit.server.services.harness import ORG
 from tests.unit.server.services.steps import (
     OPERATIONS,
@@ -59,6 +62,32 @@ async def test_a_step_that_fails_leaves_the_sandbox_as_it_was_or_as_it_is_to_be(
             assert stage.row.state in AT_REST
             check_rest(stage.node, stage.process, tidy=False)
             await check_use(stage.node, stage.process)
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+async def test_a_move_whose_answer_is_lost_was_made_all_the_same(
+    operation: Operation, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who took it for refused would remove what the sandbox stands on by now."""
+    async with stage_of(operation, tmp_path) as stage:
+        move, left = MemorySandboxes.move, [number]
+
+        async def answer_lost(*arguments: Any, **options: Any) -> bool:
+            moved = await move(*arguments, **options)
+            left[0] -= 1
+            if left[0] == -1:
+                raise Injected
+            return moved
+
+        monkeypatch.setattr(MemorySandboxes, "move", answer_lost)
+        with suppress(Injected):
+            await operation.work(stage)
+        monkeypatch.undo()
+        await asyncio.sleep(1)
+        assert stage.row.state is operation.state
+        check_rest(stage.node, stage.process)
+        await check_use(stage.node, stage.process)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)

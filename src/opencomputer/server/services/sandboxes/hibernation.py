@@ -32,6 +32,7 @@ from opencomputer.server.services.sandboxes.capture import Captured, let_go_on, 
 from opencomputer.server.services.sandboxes.lifecycle import deadline
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
 from opencomputer.server.services.sandboxes.machinery import Machinery
+from opencomputer.server.services.sandboxes.moves import settled
 from opencomputer.server.services.sandboxes.patches import Patches
 from opencomputer.wire.ids import OrgId, SandboxId
 
@@ -205,14 +206,14 @@ class Hibernation:
 
     async def _wake(self, sandbox: Sandbox) -> None:
         with self._transitions.exclusive(sandbox.id, "waking", closes=True):
-            now = self._clock.now()
-            if not await self._sandboxes.move(
+            move = self._sandboxes.move(
                 sandbox.id,
                 SandboxState.HIBERNATED,
                 SandboxState.WAKING,
-                at=now,
+                at=self._clock.now(),
                 concurrency_limit=self._concurrency_limit,
-            ):
+            )
+            if not await settled(move, self._sandboxes, sandbox, SandboxState.WAKING):
                 return
             booted: Booted | None = None
             try:
@@ -267,4 +268,5 @@ class Hibernation:
         after: SandboxState,
         fields: SandboxFields | None = None,
     ) -> bool:
-        return await self._sandboxes.move(sandbox.id, before, after, at=self._clock.now(), fields=fields)
+        move = self._sandboxes.move(sandbox.id, before, after, at=self._clock.now(), fields=fields)
+        return await settled(move, self._sandboxes, sandbox, after)

@@ -30,6 +30,7 @@ from opencomputer.server.domain.templates import template_name
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.boot import Boot, Booted, MemoryFolder
 from opencomputer.server.services.sandboxes.live import Activity, Ending, LiveSandbox, LiveSandboxes
+from opencomputer.server.services.sandboxes.moves import settled
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
@@ -201,9 +202,10 @@ class Lifecycle:
             booted = await self._machine_for(sandbox, source)
             now = self._clock.now()
             due_at = deadline(now, sandbox.timeout_seconds)
-            if not await self._sandboxes.move(
+            move = self._sandboxes.move(
                 sandbox.id, SandboxState.CREATING, SandboxState.RUNNING, at=now, fields={"due_at": due_at}
-            ):
+            )
+            if not await settled(move, self._sandboxes, sandbox, SandboxState.RUNNING):
                 raise Conflict("the sandbox was killed while it was created")
         except BaseException:
             await asyncio.shield(self._undo(sandbox, booted))
@@ -244,7 +246,8 @@ class Lifecycle:
     async def _move(
         self, sandbox: Sandbox, before: SandboxState, after: SandboxState, reason: StopReason | None = None
     ) -> bool:
-        return await self._sandboxes.move(sandbox.id, before, after, at=self._clock.now(), reason=reason)
+        move = self._sandboxes.move(sandbox.id, before, after, at=self._clock.now(), reason=reason)
+        return await settled(move, self._sandboxes, sandbox, after)
 
     def attend(self, sandbox: Sandbox, machine: Machine) -> LiveSandbox:
         """Serve a running sandbox from now on, and notice when its machine ends."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from opencomputer.server.contracts.machine import Machine
+from opencomputer.server.contracts.stores import SandboxFields
 from opencomputer.server.domain.errors import Gone
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.services.sandboxes.boot import facts_of_machine
@@ -16,6 +17,7 @@ from opencomputer.server.services.sandboxes.capture import let_go_on
 from opencomputer.server.services.sandboxes.lifecycle import deadline
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
 from opencomputer.server.services.sandboxes.machinery import Machinery
+from opencomputer.server.services.sandboxes.moves import settled
 
 _log = structlog.get_logger(__name__)
 
@@ -52,7 +54,7 @@ class Succession:
         Raises Gone when the sandbox was killed, OperationInProgress, and whatever `make` raises.
         """
         sandbox = await self._lifecycle.held(live)
-        if not await self._move(live, SandboxState.RUNNING, state):
+        if not await self._move(sandbox, SandboxState.RUNNING, state):
             raise Gone
         made: Successor | None = None
         try:
@@ -72,10 +74,7 @@ class Succession:
         # Its timeout may have changed while the machine was started.
         current = await self._lifecycle.get(live.sandbox.org_id, live.id)
         due_at = deadline(self._clock.now(), current.timeout_seconds)
-        at = self._clock.now()
-        if not await self._sandboxes.move(
-            live.id, state, SandboxState.RUNNING, at=at, fields={"due_at": due_at}
-        ):
+        if not await self._move(current, state, SandboxState.RUNNING, {"due_at": due_at}):
             raise Gone
         return replace(
             made.sandbox,
@@ -96,7 +95,7 @@ class Succession:
         await let_go_on(live.machine)
         if current.machine_id != live.machine.id:
             await self._claim_again(live, sandbox)
-        await self._move(live, state, SandboxState.RUNNING)
+        await self._move(sandbox, state, SandboxState.RUNNING)
 
     async def _claim_again(self, live: LiveSandbox, sandbox: Sandbox) -> None:
         """A successor was claimed: say again whose machine the old one is, and what is true of it."""
@@ -112,5 +111,12 @@ class Succession:
     def _let_go(self, machine: Machine) -> None:
         self._background.start(self._provisioning.stop(machine), name=f"let go of {machine.id}", finish=True)
 
-    async def _move(self, live: LiveSandbox, before: SandboxState, after: SandboxState) -> bool:
-        return await self._sandboxes.move(live.id, before, after, at=self._clock.now())
+    async def _move(
+        self,
+        sandbox: Sandbox,
+        before: SandboxState,
+        after: SandboxState,
+        fields: SandboxFields | None = None,
+    ) -> bool:
+        move = self._sandboxes.move(sandbox.id, before, after, at=self._clock.now(), fields=fields)
+        return await settled(move, self._sandboxes, sandbox, after)
