@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -16,6 +16,7 @@ from opencomputer.wire import frames
 from tests.acceptance.test_crash import COUNTER, assert_continues
 from tests.support.box import Box, create_box, new_box
 from tests.support.server import ServerProcess
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(300)]
 
@@ -61,13 +62,6 @@ find big medium-* small -type f -print0 | sort -z | xargs -0 sha256sum > sums
 def box(shared_server: ServerProcess) -> Generator[Box]:
     with new_box(shared_server) as made:
         yield made
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come true"
-        time.sleep(0.05)
 
 
 def status_of(box: Box) -> str:
