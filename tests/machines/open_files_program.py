@@ -39,6 +39,12 @@ class Held:
     """Everything that is open while the machine is saved."""
 
     def __init__(self) -> None:
+        self._hold_files()
+        self._hold_maps_and_folder()
+        self._hold_sockets()
+        self._hold_others()
+
+    def _hold_files(self) -> None:
         os.makedirs(path("folder"))
         for number in range(300):
             put(f"folder/{number:03}", b"")
@@ -52,6 +58,8 @@ class Held:
         self.appender.write(b"two ")
         self.renamed = open(put("old_name", b"first "), "ab", buffering=0)
         os.rename(path("old_name"), path("new_name"))
+
+    def _hold_maps_and_folder(self) -> None:
         self.shared = open(put("shared", b"s" * BLOCK), "r+b", buffering=0)
         self.map = mmap.mmap(self.shared.fileno(), BLOCK)
         self.map[0:4] = b"mmap"
@@ -61,6 +69,8 @@ class Held:
         self.directory = os.open(path("folder"), os.O_RDONLY | os.O_DIRECTORY)
         self.listing = os.scandir(path("folder"))
         self.listed = [next(self.listing).name for _ in range(3)]
+
+    def _hold_sockets(self) -> None:
         self.server = socket.socket(socket.AF_UNIX)
         self.server.bind(path("socket"))
         self.server.listen()
@@ -70,6 +80,8 @@ class Held:
         self.tcp_server = socket.create_server(("127.0.0.1", 0))
         self.tcp_client = socket.create_connection(self.tcp_server.getsockname())
         self.tcp_accepted, _ = self.tcp_server.accept()
+
+    def _hold_others(self) -> None:
         self.database = sqlite3.connect(path("database"), isolation_level=None)
         self.database.execute("PRAGMA journal_mode=WAL")
         self.database.execute("CREATE TABLE t (x)")
@@ -87,6 +99,14 @@ class Held:
 
     def look(self) -> dict[str, object]:
         """What is found, by name of the check."""
+        return {
+            **self._look_at_files(),
+            **self._look_at_maps_and_folder(),
+            **self._look_at_sockets(),
+            **self._look_at_others(),
+        }
+
+    def _look_at_files(self) -> dict[str, object]:
         found: dict[str, object] = {}
         with open(path("read_then_written"), "r+b") as other:
             other.write(b"after!")
@@ -101,6 +121,10 @@ class Held:
         found["appender"] = get("appender").decode()
         self.renamed.write(b"second")
         found["renamed"] = get("new_name").decode()
+        return found
+
+    def _look_at_maps_and_folder(self) -> dict[str, object]:
+        found: dict[str, object] = {}
         self.map[4:8] = b"more"
         self.map.flush()
         found["map_written"] = get("shared")[:8].decode()
@@ -116,6 +140,10 @@ class Held:
         rest = [entry.name for entry in self.listing]
         found["listing"] = len(set(rest) & {f"{n:03}" for n in range(1, 300)} | set(self.listed)) >= 299
         found["folder"] = sorted(os.listdir(self.directory))[-1] + str(len(os.listdir(self.directory)))
+        return found
+
+    def _look_at_sockets(self) -> dict[str, object]:
+        found: dict[str, object] = {}
         self.client.sendall(b"ping")
         found["unix"] = self.accepted.recv(10).decode()
         late = socket.socket(socket.AF_UNIX)
@@ -124,6 +152,10 @@ class Held:
         found["unix_listening"] = bool(self.server.accept()[0].fileno())
         self.tcp_client.sendall(b"pong")
         found["loopback"] = self.tcp_accepted.recv(10).decode()
+        return found
+
+    def _look_at_others(self) -> dict[str, object]:
+        found: dict[str, object] = {}
         self.database.execute("INSERT INTO t VALUES (2)")
         self.database.execute("COMMIT")
         other_connection = sqlite3.connect(path("database"))
