@@ -32,3 +32,12 @@ async def other(folder: NodeFolder, api: Api) -> AsyncGenerator[Api]:
 async def sandbox(api: Api) -> str:
     """A sandbox that all tests of a module share."""
     return (await api.create())["sandboxID"]
+
+
+@pytest.fixture
+async def nothing_left(api: Api, sandbox: str) -> AsyncGenerator[None]:
+    """For tests that make many sandboxes: each kills its own, so that no more than a few run at once."""
+    yield
+    for each in (await api.get("/sandboxes")).json():
+        if each["sandboxID"] != sandbox:
+            await api.delete(f"/sandboxes/{each['sandboxID']}")

@@ -10,7 +10,7 @@ from tests.api.routes import NOTHING
 from tests.api.state import checkpoint, hibernate, read, settled, spawned, status, write
 from tests.support.node import Api
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from tests.api.routes import NOTHING
 from tests.api.state import checkpoint, hibernate, spawned, status, write
 from tests.support.node import Api
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 HOME = "/home/sandbox"
 

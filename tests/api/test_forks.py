@@ -10,7 +10,7 @@ import pytest
 from tests.api.state import checkpoint, hibernate, read, spawned, status, write
 from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 
 @pytest.fixture

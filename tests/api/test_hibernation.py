@@ -13,7 +13,7 @@ from opencomputer.server.http import auth
 from tests.api.state import hibernate, read, status, write
 from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, receive_all, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 
 @pytest.fixture

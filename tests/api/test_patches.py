@@ -10,7 +10,7 @@ from tests.api.routes import NOTHING
 from tests.api.state import checkpoint, hibernate, read, spawned
 from tests.support.node import Api, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 
 @pytest.fixture

@@ -7,7 +7,11 @@ import pytest
 from tests.api.state import hibernate, read, status, write
 from tests.support.node import Api, receive_all
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("call", ["reboot", "power-cycle"])]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.usefixtures("nothing_left"),
+    pytest.mark.parametrize("call", ["reboot", "power-cycle"]),
+]
 
 
 @pytest.fixture
