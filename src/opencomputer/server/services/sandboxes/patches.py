@@ -14,10 +14,11 @@ from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.scripts import run_script
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId, PatchId, SnapshotId
+from opencomputer.wire.patches import MAX_SCRIPT_BYTES
 
 PATCH_SECONDS = 300.0
 ALL_PATCHES_SECONDS = 600.0
-MAX_SCRIPT_BYTES = 256 * 1024
+
 _TAIL_BYTES = 500
 
 
