@@ -25,6 +25,7 @@ from tests.support.processes import read_until
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
 _OPEN_FILES = (Path(__file__).parent / "open_files_program.py").read_text()
+_WRITING = (Path(__file__).parent / "writing_program.py").read_text()
 
 
 def program(text: str) -> ProcessSpec:
@@ -250,3 +251,28 @@ def loop_devices(harness: GvisorHarness) -> list[str]:
         if text.startswith(str(harness.data_dir)):
             found.append(text)
     return found
+
+
+@pytest.mark.parametrize("memory", [True, False])
+async def test_copies_that_are_taken_while_programs_write_are_sound(
+    harness: GvisorHarness, memory: bool
+) -> None:
+    """Files, a database and a history: with memory the programs go on in the copy, too."""
+    writing = program(_WRITING)
+    checking = f"cat > /tmp/check.py <<'X'\n{_WRITING}\nX\npython3 /tmp/check.py check"
+    async with open_machine(harness) as machine:
+        await machine.processes.spawn(writing)
+        async with machine.processes.attach(writing.id) as attachment:
+            await read_until(attachment, b"ready\n")
+        for turn in range(3):
+            saved = harness.folder / str(turn)
+            await machine.save(saved, memory=memory)
+            async with open_machine(harness, harness.spec(saved=saved, memory=memory)) as copy:
+                if memory:
+                    await asyncio.sleep(0.3)  # in which the programs go on writing
+                    await copy.processes.signal(writing.id, 9)
+                assert await output(copy, f"rm -f /root/written/repository/.git/*.lock; {checking}") == (
+                    "sound True True"
+                )
+        await machine.processes.signal(writing.id, 9)
+        assert "sound" in await output(machine, checking)
