@@ -7,11 +7,11 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage
+from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage, not_still
 from opencomputer.server.machines.link import Link
 from opencomputer.server.machines.machine import LinkedMachine
 
@@ -61,7 +61,7 @@ class HostGuest:
             self._process.send_signal(signal.SIGCONT)
 
     async def save(
-        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = nullcontext
+        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = not_still
     ) -> None:
         """Only as still as a saving: what the test does in `while_still` takes the time."""
         async with still():

@@ -45,7 +45,7 @@ class Holder:
         self._start_over()
         settled = self._hold_all()
         if not settled:
-            log("not every process could be stopped in time")
+            log("not every process has stopped in time")
         os.sync()
         request.reply({"held": len(self._held), "settled": settled})
 
@@ -79,7 +79,7 @@ class Holder:
                 pid for pid in self._held if pid not in running or now - self._held[pid] > _PATIENCE_SECONDS
             }
             if running <= still:
-                return True
+                return not running
             due = due_to_stop(entries, running - self._held.keys(), running - still)
             for pid in due:
                 self._held[pid] = now

@@ -87,8 +87,14 @@ class DriverRecord:
     state: Mapping[str, Json]
 
 
-Still = Callable[[], AbstractAsyncContextManager[None]]
-"""Makes what has to be entered before a machine is paused and left when it goes on."""
+Still = Callable[[], AbstractAsyncContextManager[bool]]
+"""Makes what has to be entered before a machine is paused and left when it goes on. It says whether it is
+sure that no program of a user runs meanwhile, which spares pausing the machine."""
+
+
+def not_still() -> AbstractAsyncContextManager[bool]:
+    """A `Still` that does nothing."""
+    return nullcontext(False)
 
 
 class Running(Protocol):
@@ -111,7 +117,7 @@ class Running(Protocol):
         ...
 
     async def save(
-        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = nullcontext
+        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = not_still
     ) -> None:
         """Write down what the machine is at one instant, and go on running.
 

@@ -65,25 +65,25 @@ class Link:
             raise GuestFault("the machine's guest did not answer in time") from error
 
     @asynccontextmanager
-    async def apart(self, farewell: str, *, seconds: float | None = None) -> AsyncGenerator[None]:
+    async def apart(self, farewell: str, *, seconds: float | None = None) -> AsyncGenerator[JsonObject]:
         """Be without a connection meanwhile: what wants one waits, and what was attached goes on after.
 
-        `farewell` is the last operation that the guest does before. Raises GuestFault when it does not do it,
-        or does not let go of its end.
+        `farewell` is the last operation that the guest does before; its answer is what this gives. Raises
+        GuestFault when the guest does not do it, or does not let go of its end.
         """
         try:
-            await self._part(farewell, seconds or _PARTING_SECONDS)
-            yield
+            yield await self._part(farewell, seconds or _PARTING_SECONDS)
         finally:
             self._may_connect.set()
 
-    async def _part(self, farewell: str, seconds: float) -> None:
+    async def _part(self, farewell: str, seconds: float) -> JsonObject:
         try:
             async with asyncio.timeout(seconds):
                 wire = await self._connected()
                 self._may_connect.clear()
-                await self._answer(wire, farewell, {})
+                answer = await self._answer(wire, farewell, {})
                 await wire.part()
+                return answer
         except WireLost as error:
             raise self._failure or GuestFault(f"the connection to the guest was lost: {error}") from error
         except TimeoutError as error:

@@ -110,13 +110,13 @@ class LinkedMachine:
                 self._paused = paused.pop_all()
 
     @asynccontextmanager
-    async def _still(self, paused: AsyncExitStack, *, memory: bool, go_on: bool) -> AsyncGenerator[None]:
+    async def _still(self, paused: AsyncExitStack, *, memory: bool, go_on: bool) -> AsyncGenerator[bool]:
         """Hold the user's processes, and be without a connection: a restored machine would find one that no
         longer exists, and the runtime makes its guest spin.
 
         Files alone are worth saving of a machine whose guest does not answer, too.
         """
-        holds = False
+        holds = settled = False
 
         async def let_go() -> None:
             await (self.release() if holds else self._release_if_it_answers())
@@ -125,12 +125,12 @@ class LinkedMachine:
             held.push_async_callback(let_go)
             try:
                 seconds = None if memory else _UNSURE_SECONDS
-                await held.enter_async_context(self._link.apart("hold", seconds=seconds))
-                holds = True
+                answer = await held.enter_async_context(self._link.apart("hold", seconds=seconds))
+                holds, settled = True, protocol.flag(answer, "settled")
             except GuestFault:
                 if memory:
                     raise
-            yield
+            yield settled
             if not go_on:
                 await paused.enter_async_context(held.pop_all())
 

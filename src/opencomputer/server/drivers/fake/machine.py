@@ -7,10 +7,9 @@ import contextlib
 import os
 import shutil
 import signal
-from contextlib import nullcontext
 from pathlib import Path
 
-from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage
+from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage, not_still
 from opencomputer.server.domain.errors import Conflict, MachineLost
 from opencomputer.server.drivers.fake.faults import FakeFaults
 from opencomputer.server.drivers.fake.guest_process import GuestProcess
@@ -58,7 +57,7 @@ class FakeMachine:
         self._signal_all(signal.SIGCONT)
 
     async def save(
-        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = nullcontext
+        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = not_still
     ) -> None:
         """The layer is the home folder; the memory a stand-in: a machine started from it is a fresh one with
         the files and the token of the saved one."""

@@ -89,7 +89,7 @@ class MachineFolder:
 
     @property
     def saving(self) -> Path:
-        """Exists while the machine may be paused for a memory image."""
+        """Exists while the machine may be paused for a saving, and says how."""
         return self.path / "saving"
 
     @property

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
 from pathlib import Path
 
-from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage
+from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage, not_still
 from opencomputer.server.domain.errors import (
     Conflict,
     HostDiskFull,
@@ -64,7 +63,7 @@ class GvisorMachine:
             self._thaw()
 
     async def save(
-        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = nullcontext
+        self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = not_still
     ) -> None:
         async with self._turn:
             self._check_alive()

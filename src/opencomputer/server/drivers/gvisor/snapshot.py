@@ -15,11 +15,10 @@ import os
 import shutil
 import tempfile
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from opencomputer.server.contracts.driver import LAYER, MEMORY, MachineId, Still
+from opencomputer.server.contracts.driver import LAYER, MEMORY, MachineId, Still, not_still
 from opencomputer.server.domain.errors import HostDiskFull, MachineLost, SnapshotRefused, StartFailed
 from opencomputer.server.drivers.gvisor.bundle import Birth
 from opencomputer.server.drivers.gvisor.disk import Fill
@@ -30,6 +29,8 @@ from opencomputer.server.host.subprocesses import CommandTimedOut, run_async
 from opencomputer.server.host.tasks import finish
 
 _BIRTH = "birth.json"
+_PAUSED = "paused"
+_FROZEN = "frozen"
 _SHORT_DEADLINE_SECONDS = 20.0
 _WRITE_DEADLINE_SECONDS = 300.0
 _RETRY_FOR_SECONDS = 2.0
@@ -48,7 +49,7 @@ class Saving:
     target: Path
     memory: bool = True
     go_on: bool = True
-    still: Still = nullcontext
+    still: Still = not_still
 
 
 async def save_machine(node: Node, machine_id: MachineId, saving: Saving) -> None:
@@ -78,10 +79,14 @@ async def save_machine(node: Node, machine_id: MachineId, saving: Saving) -> Non
 async def resume_if_saving(node: Node, machine_id: MachineId) -> None:
     """Let a machine go on that is paused, perhaps by an earlier server that was killed."""
     folder = node.folder(machine_id)
-    if await asyncio.to_thread(folder.saving.exists):
-        await asyncio.to_thread(node.group(machine_id).thaw)
+    try:
+        how = await asyncio.to_thread(folder.saving.read_text)
+    except FileNotFoundError:
+        return
+    await asyncio.to_thread(node.group(machine_id).thaw)
+    if how != _FROZEN:
         await _command(node.runsc.resume(machine_id, folder), _SHORT_DEADLINE_SECONDS)
-        await asyncio.to_thread(folder.saving.unlink, missing_ok=True)
+    await asyncio.to_thread(folder.saving.unlink, missing_ok=True)
 
 
 def read_birth(image: Path) -> Birth:
@@ -141,11 +146,14 @@ class _Attempts:
         return await disks.copy_ahead(self._folder, self._layer)
 
     async def _try(self, mirror: Mirror) -> Failure | None:
-        async with self._saving.still():
-            await asyncio.to_thread(self._folder.saving.touch)
+        async with self._saving.still() as nothing_runs:
             done = False
             try:
-                failure = await self._pause() or await self._write_memory() or await self._complete(mirror)
+                if self._saving.memory and not nothing_runs:
+                    failure = await self._pause() or await self._write_memory()
+                else:
+                    failure = await self._write_memory_and_freeze()
+                failure = failure or await self._complete(mirror)
                 done = failure is None
                 return failure
             finally:
@@ -154,15 +162,21 @@ class _Attempts:
                     await finish(resume_if_saving(self._node, self._id))
 
     async def _pause(self) -> Failure | None:
-        """For files alone the processor is taken away: that works with a kernel that answers nobody, too."""
-        if self._saving.memory:
-            return await _command(self._node.runsc.pause(self._id, self._folder), _SHORT_DEADLINE_SECONDS)
-        await finish(asyncio.to_thread(self._node.group(self._id).freeze))
-        return None
+        await asyncio.to_thread(self._folder.saving.write_text, _PAUSED)
+        return await _command(self._node.runsc.pause(self._id, self._folder), _SHORT_DEADLINE_SECONDS)
+
+    async def _write_memory_and_freeze(self) -> Failure | None:
+        """Without a pause, which takes two more commands. Either there are only files to save: taking the
+        processor away does for that, with a kernel that answers nobody, too. Or nobody writes to them: the
+        runtime stops the machine itself while it writes the memory, and programs do not run afterwards.
+        """
+        await asyncio.to_thread(self._folder.saving.write_text, _FROZEN)
+        failure = await self._write_memory() if self._saving.memory else None
+        if failure is None:
+            await finish(asyncio.to_thread(self._node.group(self._id).freeze))
+        return failure
 
     async def _write_memory(self) -> Failure | None:
-        if not self._saving.memory:
-            return None
         await asyncio.to_thread(_empty, self._memory)
         argv = self._node.runsc.checkpoint(self._id, self._folder, self._memory)
         return await _command(argv, _WRITE_DEADLINE_SECONDS)
