@@ -21,6 +21,7 @@ from opencomputer.server.domain.errors import (
     OpenComputerError,
     SnapshotRefused,
 )
+from opencomputer.server.host.tasks import finish
 from opencomputer.server.machines.dozing import Dozing
 from opencomputer.server.machines.files import LinkFiles
 from opencomputer.server.machines.link import Link
@@ -119,7 +120,8 @@ class LinkedMachine:
         holds = settled = False
 
         async def let_go() -> None:
-            await (self.release() if holds else self._release_if_it_answers())
+            # To the end, cancelled or not: nobody else would.
+            await finish(self.release() if holds else self._release_if_it_answers())
 
         async with AsyncExitStack() as held:
             held.push_async_callback(let_go)

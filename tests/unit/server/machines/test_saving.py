@@ -83,6 +83,27 @@ async def test_processes_go_on_when_a_saving_fails_or_is_given_up(
     assert not is_stopped(sleeper)
 
 
+async def test_processes_go_on_when_the_caller_gives_up_at_the_very_end(
+    machine: LinkedMachine, running: HostGuest, sleeper: int
+) -> None:
+    written = asyncio.Event()
+
+    async def write() -> None:
+        written.set()
+        os.kill(running.pid, signal.SIGSTOP)  # so that letting go takes its time
+
+    running.while_still = write
+    saving = asyncio.ensure_future(machine.save(TARGET))
+    await written.wait()
+    await asyncio.sleep(0.05)
+    saving.cancel()
+    await asyncio.sleep(0.05)
+    os.kill(running.pid, signal.SIGCONT)
+    with pytest.raises(asyncio.CancelledError):
+        await saving
+    assert not is_stopped(sleeper)
+
+
 async def test_calls_wait_and_what_is_attached_goes_on(machine: LinkedMachine, running: HostGuest) -> None:
     ready, go_on = asyncio.Event(), asyncio.Event()
 
