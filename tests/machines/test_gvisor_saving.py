@@ -20,7 +20,7 @@ from opencomputer.server.drivers.gvisor.driver import GvisorDriver
 from tests.support.driver_harness import SMALL, GvisorHarness
 from tests.support.guest_probe import wait_until_it_answers
 from tests.support.machine_shell import open_machine, output, shell
-from tests.support.processes import read_until
+from tests.support.processes import finish, read_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
@@ -37,6 +37,13 @@ def on(harness: GvisorHarness, *saved: Path) -> MachineSpec:
     """A machine that goes on from the last of several that went on from each other."""
     layers = (*harness.layers, *(each / LAYER for each in saved))
     return replace(harness.spec(saved=saved[-1]), layers=layers)
+
+
+async def end(machine: Machine, process_id: str) -> None:
+    """Returns once it has ended, and what it had started with it."""
+    async with machine.processes.attach(process_id) as attachment:
+        await machine.processes.signal(process_id, signal.SIGKILL)
+        await finish(attachment)
 
 
 async def what_is_wrong(machine: Machine, process_id: str) -> object:
@@ -270,9 +277,9 @@ async def test_copies_that_are_taken_while_programs_write_are_sound(
             async with open_machine(harness, harness.spec(saved=saved, memory=memory)) as copy:
                 if memory:
                     await asyncio.sleep(0.3)  # in which the programs go on writing
-                    await copy.processes.signal(writing.id, 9)
+                    await end(copy, writing.id)
                 assert await output(copy, f"rm -f /root/written/repository/.git/*.lock; {checking}") == (
                     "sound True True"
                 )
-        await machine.processes.signal(writing.id, 9)
+        await end(machine, writing.id)
         assert "sound" in await output(machine, checking)

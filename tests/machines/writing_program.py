@@ -15,7 +15,9 @@ FOLDER = "/root/written"
 
 
 def git(*arguments: str) -> None:
-    subprocess.run(["git", "-C", f"{FOLDER}/repository", *arguments], check=True, capture_output=True)
+    argv = ["git", "-C", f"{FOLDER}/repository", *arguments]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def write_files() -> None:
