@@ -146,13 +146,13 @@ class _Attempts:
         return await disks.copy_ahead(self._folder, self._layer)
 
     async def _try(self, mirror: Mirror) -> Failure | None:
-        async with self._saving.still() as nothing_runs:
+        async with self._saving.still():
             done = False
             try:
-                if self._saving.memory and not nothing_runs:
+                if self._saving.memory:
                     failure = await self._pause() or await self._write_memory()
                 else:
-                    failure = await self._write_memory_and_freeze()
+                    failure = await self._freeze()
                 failure = failure or await self._complete(mirror)
                 done = failure is None
                 return failure
@@ -165,16 +165,13 @@ class _Attempts:
         await asyncio.to_thread(self._folder.saving.write_text, _PAUSED)
         return await _command(self._node.runsc.pause(self._id, self._folder), _SHORT_DEADLINE_SECONDS)
 
-    async def _write_memory_and_freeze(self) -> Failure | None:
-        """Without a pause, which takes two more commands. Either there are only files to save: taking the
-        processor away does for that, with a kernel that answers nobody, too. Or nobody writes to them: the
-        runtime stops the machine itself while it writes the memory, and programs do not run afterwards.
+    async def _freeze(self) -> None:
+        """For files alone the processor is taken away: that works with a kernel that answers nobody, too.
+
+        Not for memory: programs of a machine that was frozen right behind its checkpoint were seen to crash.
         """
         await asyncio.to_thread(self._folder.saving.write_text, _FROZEN)
-        failure = await self._write_memory() if self._saving.memory else None
-        if failure is None:
-            await finish(asyncio.to_thread(self._node.group(self._id).freeze))
-        return failure
+        await finish(asyncio.to_thread(self._node.group(self._id).freeze))
 
     async def _write_memory(self) -> Failure | None:
         await asyncio.to_thread(_empty, self._memory)
