@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from opencomputer.wire import frames
@@ -140,7 +141,11 @@ class Follower:
         while True:
             if holding and self.got[frames.STDOUT].count(holding) >= times:
                 return
-            message = self.socket.recv(deadline - time.monotonic())
+            try:
+                message = self.socket.recv(deadline - time.monotonic())
+            except ConnectionClosed as closed:
+                closed.add_note("before: " + str({number: data[-300:] for number, data in self.got.items()}))
+                raise
             frame = frames.decode(message) if isinstance(message, bytes) else None
             if frame is None:
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, TypedDict
@@ -127,7 +127,7 @@ class MachineRow:
     state: MachineState
     template_hash: str
     image_version: str
-    guest_token: str
+    guest_token: str = field(repr=False)
     created_at: datetime
     record: DriverRecord | None = None
     sandbox_id: SandboxId | None = None
@@ -147,8 +147,8 @@ class MachineStore(Protocol):
         guest_token: str,
         fields: SandboxFields | None = None,
     ) -> None:
-        """Give a machine to an active sandbox, on both sides, in one transaction, with `fields` of the sandbox
-        that are true of this machine. Raises Gone when it is not active; then nothing is changed."""
+        """Give a machine to an active sandbox, on both sides and in one transaction, with `fields` of the
+        sandbox that are true of this machine. Raises Gone when it is not active; then nothing is changed."""
         ...
 
     async def stopping(self, machine_id: MachineId) -> None: ...
@@ -221,7 +221,10 @@ class SnapshotStore(Protocol):
 
 class PatchStore(Protocol):
     async def add(self, patch: Patch) -> Patch:
-        """Insert a patch; the answer has the sequence number it got (the one given is not looked at)."""
+        """Insert a patch; the answer has the sequence number it got (the one given is not looked at).
+
+        Raises NotFound when the checkpoint is gone.
+        """
         ...
 
     async def list(self, checkpoint_id: SnapshotId, *, after: int = 0) -> Sequence[Patch]:

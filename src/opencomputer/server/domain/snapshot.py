@@ -89,7 +89,7 @@ class SavedMemory:
 
     id: MemoryId
     image_version: str
-    guest_token: str
+    guest_token: str = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from opencomputer.server.domain.sandbox import Sandbox
 from opencomputer.server.domain.snapshot import Snapshot
 from opencomputer.server.services.sandboxes.checkpoints import NewCheckpoint
 from opencomputer.server.services.sandboxes.forks import ForkRequest
-from opencomputer.server.services.sandboxes.patches import MAX_SCRIPT_BYTES, PATCH_SECONDS
+from opencomputer.server.services.sandboxes.patches import PATCH_SECONDS
 from opencomputer.wire.ids import PatchId, SnapshotId
+from opencomputer.wire.patches import MAX_SCRIPT_BYTES
 from tests.support.memory.machines import MemoryMachine
 from tests.support.memory.processes import MemoryProcess
 from tests.unit.server.services.harness import ORG, OTHER_ORG, Node, Process, on, settle
