@@ -87,14 +87,13 @@ class DriverRecord:
     state: Mapping[str, Json]
 
 
-Still = Callable[[], AbstractAsyncContextManager[bool]]
-"""Makes what has to be entered before a machine is paused and left when it goes on. It says whether it is
-sure that no program of a user runs meanwhile, which spares pausing the machine."""
+Still = Callable[[], AbstractAsyncContextManager[None]]
+"""Makes what has to be entered before a machine is paused and left when it goes on."""
 
 
-def not_still() -> AbstractAsyncContextManager[bool]:
+def not_still() -> AbstractAsyncContextManager[None]:
     """A `Still` that does nothing."""
-    return nullcontext(False)
+    return nullcontext()
 
 
 class Running(Protocol):

@@ -111,13 +111,13 @@ class LinkedMachine:
                 self._paused = paused.pop_all()
 
     @asynccontextmanager
-    async def _still(self, paused: AsyncExitStack, *, memory: bool, go_on: bool) -> AsyncGenerator[bool]:
+    async def _still(self, paused: AsyncExitStack, *, memory: bool, go_on: bool) -> AsyncGenerator[None]:
         """Hold the user's processes, and be without a connection: a restored machine would find one that no
         longer exists, and the runtime makes its guest spin.
 
         Files alone are worth saving of a machine whose guest does not answer, too.
         """
-        holds = settled = False
+        holds = False
 
         async def let_go() -> None:
             # To the end, cancelled or not: nobody else would.
@@ -127,12 +127,12 @@ class LinkedMachine:
             held.push_async_callback(let_go)
             try:
                 seconds = None if memory else _UNSURE_SECONDS
-                answer = await held.enter_async_context(self._link.apart("hold", seconds=seconds))
-                holds, settled = True, protocol.flag(answer, "settled")
+                await held.enter_async_context(self._link.apart("hold", seconds=seconds))
+                holds = True
             except GuestFault:
                 if memory:
                     raise
-            yield settled
+            yield
             if not go_on:
                 await paused.enter_async_context(held.pop_all())
 
