@@ -22,10 +22,10 @@ pytestmark = [pytest.mark.machines, pytest.mark.timeout(300 + 20 * FORKS)]
 GIT = r"""
 mkdir repository && cd repository && git init -q
 git config user.name me; git config user.email me@example.com; git config gc.auto 60
-echo begun > ../git.begun
 for n in $(seq 1000000); do
     head -c $((n % 50 * 200 + 100)) /dev/urandom > file-$((n % 20))
     git add -A && git commit -qm "number $n" || exit 1
+    echo begun > ../git.begun
     sleep 0.02
 done
 """
