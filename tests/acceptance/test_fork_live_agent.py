@@ -12,14 +12,24 @@ from opencomputer import Sandbox
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
 TURN_SECONDS = 120
+ATTEMPTS = 3
 
 
 async def ask(sandbox: Sandbox, session_id: str, prompt: str) -> str:
-    """Let an agent do one more turn. Returns all the text it answered with."""
+    """Let an agent do one more turn. Returns everything it has said so far.
+
+    An engine that crashes ends its turn with an error, and the next prompt starts it again with the same
+    conversation. On gVisor builds of 2024 that happens to copies now and then.
+    """
+    said = ""
     async with await sandbox.agent.attach(session_id) as session:
-        session.send_prompt(prompt)
-        async with asyncio.timeout(TURN_SECONDS):
-            return "\n".join(map(str, await session.collect_events()))
+        for _ in range(ATTEMPTS):
+            session.send_prompt(prompt)
+            async with asyncio.timeout(TURN_SECONDS):
+                said = "\n".join(map(str, await session.collect_events()))
+                if await session.wait() == 0:
+                    return said
+    raise AssertionError(said)
 
 
 @pytest.fixture
@@ -38,13 +48,12 @@ async def begun(sandbox: Sandbox) -> AsyncGenerator[str]:
 async def test_both_copies_go_on_by_themselves(sandbox: Sandbox, begun: str) -> None:
     forks = await sandbox.fork(2)
     try:
-        lines = ("it was summer", "it was winter")
-        for fork, line in zip(forks, lines, strict=True):
+        for fork, season in zip(forks, ("summer", "winter"), strict=True):
             (copy,) = await fork.agent.list()
             assert copy.session_id == begun
-            await ask(fork, begun, f"run `echo {line} >> story.txt`")
-        stories = [await each.files.read("story.txt") for each in (*forks, sandbox)]
-        assert stories == ["we begin\nit was summer\n", "we begin\nit was winter\n", "we begin\n"]
+            await ask(fork, begun, f"run `echo it was {season} > next.txt`")
+        assert [await each.files.read("next.txt") for each in forks] == ["it was summer\n", "it was winter\n"]
+        assert not await sandbox.files.exists("next.txt")
         told = [await ask(fork, begun, "what have I said?") for fork in forks]
         assert all("echo we begin" in each for each in told)
         assert "summer" in told[0]
@@ -58,5 +67,6 @@ async def test_both_copies_go_on_by_themselves(sandbox: Sandbox, begun: str) -> 
 async def test_the_source_goes_on_too(sandbox: Sandbox, begun: str) -> None:
     (fork,) = await sandbox.fork()
     await fork.kill()
-    await ask(sandbox, begun, "run `echo the end >> story.txt`")
-    assert await sandbox.files.read("story.txt") == "we begin\nthe end\n"
+    await ask(sandbox, begun, "run `echo the end > end.txt`")
+    assert await sandbox.files.read("end.txt") == "the end\n"
+    assert await sandbox.files.read("story.txt") == "we begin\n"

@@ -3,6 +3,10 @@
 A copy begins with the processes as they were held, and lets them go on once it has its new identity. The
 original lets them go on when it has been saved.
 
+Processes with several threads are not held: on gVisor builds of 2024, engines that compile while they run
+(Bun) crashed much more often in a copy whose threads had been stopped. They may run for the moments until
+the copy knows who it is, and find out by the generation.
+
 Nobody must notice but by the time that passes. A shell that sees a child stop says so and takes its terminal
 back: so parents are stopped before their children, and go on after them.
 """
@@ -74,7 +78,7 @@ class Holder:
         users_own = {entry.pid for entry in entries if entry.stopped and entry.pid not in self._held}
         enough = time.monotonic() + _MOST_SECONDS
         while (now := time.monotonic()) < enough:
-            running = {entry.pid for entry in entries if not entry.stopped} - users_own
+            running = {entry.pid for entry in entries if not entry.stopped and not entry.threaded} - users_own
             still = {
                 pid for pid in self._held if pid not in running or now - self._held[pid] > _PATIENCE_SECONDS
             }

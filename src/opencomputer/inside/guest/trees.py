@@ -24,8 +24,12 @@ _SECONDS_OF_SWEEPING = 0.5
 _SECONDS_OF_KILLING = 0.05
 
 
+_THREADS = 17
+"""Where the number of threads stands in /proc/PID/stat, behind the name."""
+
+
 class ProcessEntry:
-    __slots__ = ("group", "parent", "pid", "session", "stopped")
+    __slots__ = ("group", "parent", "pid", "session", "stopped", "threaded")
 
     def __init__(self, pid: int, parent: int, group: int, session: int, *, stopped: bool = False) -> None:
         self.pid = pid
@@ -33,6 +37,7 @@ class ProcessEntry:
         self.group = group
         self.session = session
         self.stopped = stopped
+        self.threaded = False
 
 
 def parse_stat(text: str) -> ProcessEntry | None:
@@ -42,7 +47,9 @@ def parse_stat(text: str) -> ProcessEntry | None:
     if len(fields) < 4 or fields[0] in "ZXx":
         return None
     stopped = fields[0] in "Tt"
-    return ProcessEntry(int(pid), int(fields[1]), int(fields[2]), int(fields[3]), stopped=stopped)
+    entry = ProcessEntry(int(pid), int(fields[1]), int(fields[2]), int(fields[3]), stopped=stopped)
+    entry.threaded = len(fields) > _THREADS and fields[_THREADS] != "1"
+    return entry
 
 
 def living_processes() -> list[ProcessEntry]:

@@ -17,6 +17,8 @@ from typing import Protocol
 
 _CPU_PERIOD_MICROSECONDS = 100_000
 _PARENT_DEADLINE_SECONDS = 10.0
+_FREEZE_SECONDS = 10.0
+"""A process that waits for the disk is only frozen when that is over."""
 _V1_CONTROLLERS = ("freezer", "memory", "cpu", "cpuacct", "pids")
 _V2_CONTROLLERS = ("cpu", "memory", "pids")
 
@@ -183,7 +185,9 @@ class SplitGroup:
     def freeze(self) -> None:
         state = self._folders["freezer"] / "freezer.state"
         _write(state, "FROZEN")
-        _poll_until(lambda: state.read_text().strip() == "FROZEN", deadline_seconds=2, what="freezing")
+        _poll_until(
+            lambda: state.read_text().strip() == "FROZEN", deadline_seconds=_FREEZE_SECONDS, what="freezing"
+        )
 
     def thaw(self) -> None:
         _write(self._folders["freezer"] / "freezer.state", "THAWED")
@@ -234,7 +238,9 @@ class UnifiedGroup:
     def freeze(self) -> None:
         _write(self._folder / "cgroup.freeze", 1)
         events = self._folder / "cgroup.events"
-        _poll_until(lambda: _read_table(events).get("frozen") == 1, deadline_seconds=2, what="freezing")
+        _poll_until(
+            lambda: _read_table(events).get("frozen") == 1, deadline_seconds=_FREEZE_SECONDS, what="freezing"
+        )
 
     def thaw(self) -> None:
         _write(self._folder / "cgroup.freeze", 0)
