@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import structlog
@@ -13,11 +14,13 @@ import structlog
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.driver import LAYER, MEMORY
 from opencomputer.server.contracts.machine import Machine
+from opencomputer.server.contracts.stores import SnapshotStore
 from opencomputer.server.domain.errors import MachineLost, OpenComputerError
 from opencomputer.server.domain.layers import LayerId
 from opencomputer.server.domain.snapshot import SavedMemory
 from opencomputer.server.services.sandboxes.boot import MemoryFolder
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.wire.ids import SnapshotId
 
 LONGEST_STACK = 12
 """Layers above a template; a taller stack is merged into one, because every look-up goes through all."""
@@ -48,6 +51,15 @@ class Captured:
     layers: tuple[LayerId, ...]
     memory: SavedMemory | None
     size_bytes: int
+
+
+async def write_ready(
+    snapshots: SnapshotStore, snapshot_id: SnapshotId, captured: Captured, at: datetime
+) -> None:
+    """Say of a snapshot that everything of it is durable."""
+    await snapshots.ready(
+        snapshot_id, captured.layers, captured.memory, size_bytes=captured.size_bytes, at=at
+    )
 
 
 class Captures:

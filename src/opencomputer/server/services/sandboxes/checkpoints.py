@@ -21,7 +21,7 @@ from opencomputer.server.domain.snapshot import (
     origin_of,
     to_delete,
 )
-from opencomputer.server.services.sandboxes.capture import reason_of
+from opencomputer.server.services.sandboxes.capture import reason_of, write_ready
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
@@ -127,13 +127,7 @@ class Checkpoints:
                     self._captures.saving(live.machine, snapshot.origin.layers, memory=memory)
                 )
             captured = await saving.keep(memory=memory)
-        await self._snapshots.ready(
-            snapshot.id,
-            captured.layers,
-            captured.memory,
-            size_bytes=captured.size_bytes,
-            at=self._clock.now(),
-        )
+        await write_ready(self._snapshots, snapshot.id, captured, self._clock.now())
 
     async def _fail(self, snapshot: Snapshot, reason: str) -> None:
         _log.warning("a checkpoint failed", checkpoint=snapshot.id, reason=reason)

@@ -28,11 +28,11 @@ from opencomputer.server.domain.snapshot import (
     origin_of,
 )
 from opencomputer.server.services.sandboxes.boot import Booted
-from opencomputer.server.services.sandboxes.capture import Captured, let_go_on, reason_of
+from opencomputer.server.services.sandboxes.capture import Captured, let_go_on, reason_of, write_ready
 from opencomputer.server.services.sandboxes.lifecycle import deadline
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
 from opencomputer.server.services.sandboxes.machinery import Machinery
-from opencomputer.server.services.sandboxes.moves import settled
+from opencomputer.server.services.sandboxes.moves import Moves, settled
 from opencomputer.server.services.sandboxes.patches import Patches
 from opencomputer.wire.ids import OrgId, SandboxId
 
@@ -55,6 +55,7 @@ class Hibernation:
 
     def __init__(self, machinery: Machinery, patches: Patches) -> None:
         self._sandboxes = machinery.sandboxes
+        self._moves = Moves(machinery.sandboxes, machinery.clock)
         self._snapshots = machinery.snapshots
         self._lifecycle = machinery.lifecycle
         self._live = machinery.live
@@ -90,7 +91,8 @@ class Hibernation:
             # Looked at again now that nobody new can begin anything.
             if unused and self._is_in_use(live, sandbox):
                 raise OperationInProgress("the sandbox is in use")
-            await self._move(sandbox, SandboxState.RUNNING, SandboxState.HIBERNATING)
+            if not await self._moves.move(sandbox, SandboxState.RUNNING, SandboxState.HIBERNATING):
+                raise Gone
             snapshot = self._new_snapshot(sandbox)
             try:
                 captured = await self._save(live, sandbox, snapshot)
@@ -121,13 +123,7 @@ class Hibernation:
         await self._snapshots.add(snapshot)
         async with self._captures.saving(live.machine, sandbox.layers, memory=True, go_on=False) as saving:
             captured = await saving.keep(memory=True)
-        await self._snapshots.ready(
-            snapshot.id,
-            captured.layers,
-            captured.memory,
-            size_bytes=captured.size_bytes,
-            at=self._clock.now(),
-        )
+        await write_ready(self._snapshots, snapshot.id, captured, self._clock.now())
         return captured
 
     async def _stay(
@@ -136,7 +132,7 @@ class Hibernation:
         """Run on: never lose a sandbox because it could not be put to sleep (behaviour 4.6)."""
         await let_go_on(live.machine)
         fields: SandboxFields = {"last_hibernate_error": reason_of(error)}
-        if not await self._try_move(sandbox, SandboxState.HIBERNATING, SandboxState.RUNNING, fields):
+        if not await self._moves.move(sandbox, SandboxState.HIBERNATING, SandboxState.RUNNING, fields=fields):
             _log.info("a sandbox was stopped while it was put to sleep", sandbox=sandbox.id)
         await self._snapshots.remove(snapshot.id)
 
@@ -149,7 +145,9 @@ class Hibernation:
             "hibernate_failures": 0,
             "last_hibernate_error": None,
         }
-        if not await self._try_move(sandbox, SandboxState.HIBERNATING, SandboxState.HIBERNATED, fields):
+        if not await self._moves.move(
+            sandbox, SandboxState.HIBERNATING, SandboxState.HIBERNATED, fields=fields
+        ):
             raise Gone
 
     def _asleep(
@@ -241,7 +239,7 @@ class Hibernation:
         due_at = deadline(self._clock.now(), sandbox.timeout_seconds)
         recovered = None if booted.memory_restored else COLD_BOOT
         fields: SandboxFields = {"hibernation": None, "due_at": due_at, "recovered": recovered}
-        if not await self._try_move(sandbox, SandboxState.WAKING, SandboxState.RUNNING, fields):
+        if not await self._moves.move(sandbox, SandboxState.WAKING, SandboxState.RUNNING, fields=fields):
             raise Gone
         return replace(
             sandbox,
@@ -255,18 +253,4 @@ class Hibernation:
     async def _sleep_on(self, sandbox: Sandbox, booted: Booted | None) -> None:
         if booted is not None:
             await self._provisioning.stop(booted.machine)
-        await self._try_move(sandbox, SandboxState.WAKING, SandboxState.HIBERNATED)
-
-    async def _move(self, sandbox: Sandbox, before: SandboxState, after: SandboxState) -> None:
-        if not await self._try_move(sandbox, before, after):
-            raise Gone
-
-    async def _try_move(
-        self,
-        sandbox: Sandbox,
-        before: SandboxState,
-        after: SandboxState,
-        fields: SandboxFields | None = None,
-    ) -> bool:
-        move = self._sandboxes.move(sandbox.id, before, after, at=self._clock.now(), fields=fields)
-        return await settled(move, self._sandboxes, sandbox, after)
+        await self._moves.move(sandbox, SandboxState.WAKING, SandboxState.HIBERNATED)

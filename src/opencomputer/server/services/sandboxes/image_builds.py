@@ -46,7 +46,7 @@ from opencomputer.server.domain.snapshot import (
 )
 from opencomputer.server.services.sandboxes.build_log import BuildLog
 from opencomputer.server.services.sandboxes.builder_machines import BuilderMachines
-from opencomputer.server.services.sandboxes.capture import Captured, Captures
+from opencomputer.server.services.sandboxes.capture import Captured, Captures, write_ready
 from opencomputer.server.services.sandboxes.image_steps import (
     Program,
     StepFailed,
@@ -258,13 +258,7 @@ class ImageBuilder:
             created_at=self._clock.now(),
         )
         await self._snapshots.add(snapshot)
-        await self._snapshots.ready(
-            snapshot.id,
-            captured.layers,
-            captured.memory,
-            size_bytes=captured.size_bytes,
-            at=self._clock.now(),
-        )
+        await write_ready(self._snapshots, snapshot.id, captured, self._clock.now())
         kept = await self._snapshots.get(snapshot.id)
         assert kept is not None, "nobody else knows of it yet"
         return kept

@@ -30,7 +30,7 @@ from opencomputer.server.domain.templates import template_name
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.boot import Boot, Booted, MemoryFolder
 from opencomputer.server.services.sandboxes.live import Activity, Ending, LiveSandbox, LiveSandboxes
-from opencomputer.server.services.sandboxes.moves import settled
+from opencomputer.server.services.sandboxes.moves import Moves, settled
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
@@ -110,6 +110,7 @@ class Lifecycle:
         concurrency_limit: int | None,
     ) -> None:
         self._sandboxes = sandboxes
+        self._moves = Moves(sandboxes, clock)
         self._live = live
         self._boot = boot
         self._provisioning = provisioning
@@ -241,13 +242,9 @@ class Lifecycle:
     async def _undo(self, sandbox: Sandbox, booted: Booted | None) -> None:
         if booted is not None:
             await self._provisioning.stop(booted.machine)
-        await self._move(sandbox, SandboxState.CREATING, SandboxState.FAILED, StopReason.START_FAILED)
-
-    async def _move(
-        self, sandbox: Sandbox, before: SandboxState, after: SandboxState, reason: StopReason | None = None
-    ) -> bool:
-        move = self._sandboxes.move(sandbox.id, before, after, at=self._clock.now(), reason=reason)
-        return await settled(move, self._sandboxes, sandbox, after)
+        await self._moves.move(
+            sandbox, SandboxState.CREATING, SandboxState.FAILED, reason=StopReason.START_FAILED
+        )
 
     def attend(self, sandbox: Sandbox, machine: Machine) -> LiveSandbox:
         """Serve a running sandbox from now on, and notice when its machine ends."""
@@ -288,7 +285,7 @@ class Lifecycle:
                 continue
             if row is None or row.state not in ACTIVE:
                 return True
-            if await self._move(row, row.state, SandboxState.STOPPED, StopReason.CRASH):
+            if await self._moves.move(row, row.state, SandboxState.STOPPED, reason=StopReason.CRASH):
                 return True
 
     async def get(self, org_id: OrgId, sandbox_id: SandboxId) -> Sandbox:
@@ -345,7 +342,9 @@ class Lifecycle:
             sandbox = await self.get(org_id, sandbox_id)
             if sandbox.state is SandboxState.STOPPED:
                 return
-            if await self._move(sandbox, sandbox.state, SandboxState.STOPPED, StopReason.USER_REQUESTED):
+            if await self._moves.move(
+                sandbox, sandbox.state, SandboxState.STOPPED, reason=StopReason.USER_REQUESTED
+            ):
                 break
         live = self._live.remove(sandbox_id)
         if live is not None:

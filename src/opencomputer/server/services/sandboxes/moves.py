@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from opencomputer.server.contracts.stores import SandboxStore
-from opencomputer.server.domain.sandbox import Sandbox, SandboxState
+from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.stores import SandboxFields, SandboxStore
+from opencomputer.server.domain.sandbox import Sandbox, SandboxState, StopReason
 
 
 async def settled(
@@ -23,3 +24,25 @@ async def settled(
         if row is not None and row.state is after:
             return True
         raise
+
+
+class Moves:
+    """Moves sandboxes from one state to another now, and knows afterwards whether they did."""
+
+    def __init__(self, sandboxes: SandboxStore, clock: Clock) -> None:
+        self._sandboxes = sandboxes
+        self._clock = clock
+
+    async def move(
+        self,
+        sandbox: Sandbox,
+        before: SandboxState,
+        after: SandboxState,
+        *,
+        reason: StopReason | None = None,
+        fields: SandboxFields | None = None,
+    ) -> bool:
+        """As `SandboxStore.move`, `settled`."""
+        now = self._clock.now()
+        move = self._sandboxes.move(sandbox.id, before, after, at=now, reason=reason, fields=fields)
+        return await settled(move, self._sandboxes, sandbox, after)

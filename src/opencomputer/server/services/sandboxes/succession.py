@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import structlog
 
 from opencomputer.server.contracts.machine import Machine
-from opencomputer.server.contracts.stores import SandboxFields
 from opencomputer.server.domain.errors import Gone
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.services.sandboxes.boot import facts_of_machine
@@ -17,7 +16,7 @@ from opencomputer.server.services.sandboxes.capture import let_go_on
 from opencomputer.server.services.sandboxes.lifecycle import deadline
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
 from opencomputer.server.services.sandboxes.machinery import Machinery
-from opencomputer.server.services.sandboxes.moves import settled
+from opencomputer.server.services.sandboxes.moves import Moves
 
 _log = structlog.get_logger(__name__)
 
@@ -34,7 +33,7 @@ class Succession:
     """The old machine is there, to go back to, until its successor has answered and the store says so."""
 
     def __init__(self, machinery: Machinery) -> None:
-        self._sandboxes = machinery.sandboxes
+        self._moves = Moves(machinery.sandboxes, machinery.clock)
         self._lifecycle = machinery.lifecycle
         self._live = machinery.live
         self._provisioning = machinery.provisioning
@@ -54,7 +53,7 @@ class Succession:
         Raises Gone when the sandbox was killed, OperationInProgress, and whatever `make` raises.
         """
         sandbox = await self._lifecycle.held(live)
-        if not await self._move(sandbox, SandboxState.RUNNING, state):
+        if not await self._moves.move(sandbox, SandboxState.RUNNING, state):
             raise Gone
         made: Successor | None = None
         try:
@@ -74,7 +73,7 @@ class Succession:
         # Its timeout may have changed while the machine was started.
         current = await self._lifecycle.get(live.sandbox.org_id, live.id)
         due_at = deadline(self._clock.now(), current.timeout_seconds)
-        if not await self._move(current, state, SandboxState.RUNNING, {"due_at": due_at}):
+        if not await self._moves.move(current, state, SandboxState.RUNNING, fields={"due_at": due_at}):
             raise Gone
         return replace(
             made.sandbox,
@@ -95,7 +94,7 @@ class Succession:
         await let_go_on(live.machine)
         if current.machine_id != live.machine.id:
             await self._claim_again(live, sandbox)
-        await self._move(sandbox, state, SandboxState.RUNNING)
+        await self._moves.move(sandbox, state, SandboxState.RUNNING)
 
     async def _claim_again(self, live: LiveSandbox, sandbox: Sandbox) -> None:
         """A successor was claimed: say again whose machine the old one is, and what is true of it."""
@@ -110,13 +109,3 @@ class Succession:
 
     def _let_go(self, machine: Machine) -> None:
         self._background.start(self._provisioning.stop(machine), name=f"let go of {machine.id}", finish=True)
-
-    async def _move(
-        self,
-        sandbox: Sandbox,
-        before: SandboxState,
-        after: SandboxState,
-        fields: SandboxFields | None = None,
-    ) -> bool:
-        move = self._sandboxes.move(sandbox.id, before, after, at=self._clock.now(), fields=fields)
-        return await settled(move, self._sandboxes, sandbox, after)
