@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.driver import MachineSpec
-from opencomputer.server.contracts.machine import Identity, Machine
+from opencomputer.server.contracts.machine import Machine
 from opencomputer.server.contracts.templates import TemplateLayers
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.layers import LayerId
@@ -18,6 +17,7 @@ from opencomputer.server.domain.sandbox import SandboxShape
 from opencomputer.server.services.sandboxes.admission import Admission
 from opencomputer.server.services.sandboxes.boot import machine_limits
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.server.services.sandboxes.rehearsal import nobody
 
 # Instead of a template's hash on its row: after a crash such a machine is no member for the pool.
 _NOBODYS = "image build"
@@ -57,16 +57,7 @@ class HiddenMachines:
         async with self._admission.place():
             machine = await self._provisioning.start(spec, _NOBODYS, guest_token=token, layers=layers)
         try:
-            await machine.identify(
-                Identity(
-                    sandbox_id="",
-                    hostname="sandbox",
-                    machine_id=secrets.token_hex(16),
-                    token=token,
-                    entropy=secrets.token_bytes(64),
-                    environment={},
-                )
-            )
+            await machine.identify(nobody(token))
             yield machine
         finally:
             await asyncio.shield(self._provisioning.stop(machine))

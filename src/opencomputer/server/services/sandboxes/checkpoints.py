@@ -145,20 +145,22 @@ class Checkpoints:
 
     async def publish(self, org_id: OrgId, checkpoint_id: SnapshotId, *, public: bool) -> Snapshot:
         """Let every organisation fork it, or no longer."""
-        checkpoint = await self.visible(org_id, checkpoint_id)
-        if checkpoint.org_id != org_id:
-            raise NotFound("there is no such checkpoint")
+        checkpoint = await self._own(org_id, checkpoint_id)
         await self._snapshots.publish(checkpoint_id, public)
         return replace(checkpoint, is_public=public)
 
     async def of_sandbox(self, org_id: OrgId, sandbox_id: SandboxId, checkpoint_id: SnapshotId) -> Snapshot:
         """One of the sandbox's own. Raises NotFound; InvalidInput when it is another sandbox's."""
         await self._lifecycle.get(org_id, sandbox_id)
+        checkpoint = await self._own(org_id, checkpoint_id)
+        if checkpoint.sandbox_id != sandbox_id:
+            raise InvalidInput("the checkpoint is another sandbox's", field="checkpointId")
+        return checkpoint
+
+    async def _own(self, org_id: OrgId, checkpoint_id: SnapshotId) -> Snapshot:
         checkpoint = await self.visible(org_id, checkpoint_id)
         if checkpoint.org_id != org_id:
             raise NotFound("there is no such checkpoint")
-        if checkpoint.sandbox_id != sandbox_id:
-            raise InvalidInput("the checkpoint is another sandbox's", field="checkpointId")
         return checkpoint
 
     async def visible(self, org_id: OrgId, checkpoint_id: SnapshotId) -> Snapshot:

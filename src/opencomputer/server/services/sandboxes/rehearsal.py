@@ -16,21 +16,24 @@ Commands = Sequence[tuple[str, ...]]
 _COMMAND_SECONDS = 30.0
 
 
+def nobody(token: str) -> Identity:
+    """An identity for a machine that is no sandbox's; its guest goes on accepting `token`."""
+    return Identity(
+        sandbox_id="",
+        hostname="sandbox",
+        machine_id=secrets.token_hex(16),
+        token=token,
+        entropy=secrets.token_bytes(64),
+        environment={},
+    )
+
+
 async def rehearse(machine: Machine, token: str, commands: Commands) -> None:
     """Give the machine an identity nobody uses, without changing its `token`, and run commands in it.
 
     A command that fails is as good as one that works: the template may not have its program.
     """
-    await machine.identify(
-        Identity(
-            sandbox_id="",
-            hostname="sandbox",
-            machine_id=secrets.token_hex(16),
-            token=token,
-            entropy=secrets.token_bytes(64),
-            environment={},
-        )
-    )
+    await machine.identify(nobody(token))
     for argv in commands:
         spec = ProcessSpec(naming.new_process_id(), ProcessKind.RUN, argv, timeout_seconds=_COMMAND_SECONDS)
         record = await machine.processes.spawn(spec)
