@@ -188,14 +188,22 @@ class _Upload(_Transfer):
 
 
 async def _exactly(size: int | None, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Pass on `chunks`, which must be `size` bytes in all."""
+    """Pass on `chunks`, which must be `size` bytes in all.
+
+    It ends with the last byte: a client that has got all that was announced sends its next request on the
+    same connection, which must not be cut by what becomes of the machine after that.
+    """
     total = 0
+    if size == 0:
+        return
     async for chunk in chunks:
         total += len(chunk)
         if size is not None and total > size:
             raise GuestFault("the guest sends more of a file than it said")
         yield chunk
-    if size is not None and total < size:
+        if total == size:
+            return
+    if size is not None:
         raise GuestFault("the guest sends less of a file than it said")
 
 

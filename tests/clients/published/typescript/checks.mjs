@@ -54,6 +54,12 @@ export class Output {
   }
 }
 
+/** An error with its stack, and those of what caused it: `fetch` says what went wrong only there. */
+function told(error) {
+  const cause = error?.cause ? `\ncaused by ${told(error.cause)}` : "";
+  return String(error?.stack ?? error) + cause;
+}
+
 async function problemOf(body, sandbox) {
   let timer;
   const late = new Promise((_, reject) => {
@@ -63,7 +69,7 @@ async function problemOf(body, sandbox) {
     await Promise.race([body(sandbox), late]);
     return "";
   } catch (error) {
-    return String(error?.stack ?? error);
+    return told(error);
   } finally {
     clearTimeout(timer);
   }

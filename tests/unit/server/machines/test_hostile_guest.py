@@ -274,6 +274,13 @@ async def test_a_file_is_exactly_as_long_as_it_was_said_to_be(
                     pass
 
 
+async def test_a_file_is_over_with_its_last_byte(awake: LinkFilesFactory) -> None:
+    """Whoever has got all that was announced goes on at once, and may end the machine before it says more."""
+    steps = ((protocol.RESPONSE, {"result": {"size": 8}}), (protocol.DATA, b"four"), (protocol.DATA, b"more"))
+    async with hostile_guest(answer(*steps)) as link, asyncio.timeout(5), awake(link).read("x") as content:
+        assert [chunk async for chunk in content.chunks] == [b"four", b"more"]
+
+
 @pytest.mark.parametrize(
     "listing",
     [b"nonsense\n", b"[]\n", b'{"n":"a/b","d":false,"s":1}\n', b'{"n":"a","d":1,"s":1}\n', b'{"n":""}\n'],
