@@ -88,6 +88,8 @@ check("interrupt stops a turn that is under way", ["B18"], async (sandbox) => {
   session.sendPrompt("run `echo onwards`");
   await events.turns(1);
   assert.match(events.results.at(-1), /onwards/);
+  // The exit comes in a message of its own, after the last event of the turn.
+  await until(() => exits.length === 2);
   assert.deepEqual(exits, [130, 0]);
   await session.kill();
 });
