@@ -19,6 +19,7 @@ _CPU_PERIOD_MICROSECONDS = 100_000
 _PARENT_DEADLINE_SECONDS = 10.0
 _FREEZE_SECONDS = 10.0
 """A process that waits for the disk is only frozen when that is over."""
+_FREEZE_TRY_SECONDS = 0.5
 _V1_CONTROLLERS = ("freezer", "memory", "cpu", "cpuacct", "pids")
 _V2_CONTROLLERS = ("cpu", "memory", "pids")
 
@@ -69,7 +70,10 @@ class Group(Protocol):
         ...
 
     def freeze(self) -> None:
-        """Stop all processes; returns when the kernel says that all are stopped."""
+        """Stop all processes; returns when the kernel says that all are stopped.
+
+        Raises GroupStuck when that does not happen in time; then all of them run.
+        """
         ...
 
     def thaw(self) -> None: ...
@@ -183,10 +187,26 @@ class SplitGroup:
         return ["/bin/sh", "-c", JOIN_SCRIPT, "sh", *(str(f / "tasks") for f in self.folders), "--"]
 
     def freeze(self) -> None:
+        end = time.monotonic() + _FREEZE_SECONDS
+        while True:
+            try:
+                self._try_to_freeze()
+                return
+            except GroupStuck:
+                # Processes that start others, or are traced, can keep this version's freezer from ever
+                # getting done (Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst). Beginning anew
+                # gets it out of that.
+                self.thaw()
+                if time.monotonic() > end:
+                    raise
+
+    def _try_to_freeze(self) -> None:
         state = self._folders["freezer"] / "freezer.state"
         _write(state, "FROZEN")
         _poll_until(
-            lambda: state.read_text().strip() == "FROZEN", deadline_seconds=_FREEZE_SECONDS, what="freezing"
+            lambda: state.read_text().strip() == "FROZEN",
+            deadline_seconds=_FREEZE_TRY_SECONDS,
+            what="freezing",
         )
 
     def thaw(self) -> None:
@@ -238,9 +258,15 @@ class UnifiedGroup:
     def freeze(self) -> None:
         _write(self._folder / "cgroup.freeze", 1)
         events = self._folder / "cgroup.events"
-        _poll_until(
-            lambda: _read_table(events).get("frozen") == 1, deadline_seconds=_FREEZE_SECONDS, what="freezing"
-        )
+        try:
+            _poll_until(
+                lambda: _read_table(events).get("frozen") == 1,
+                deadline_seconds=_FREEZE_SECONDS,
+                what="freezing",
+            )
+        except GroupStuck:
+            self.thaw()
+            raise
 
     def thaw(self) -> None:
         _write(self._folder / "cgroup.freeze", 0)

@@ -7,9 +7,11 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from opencomputer.server.host import cgroups
 from opencomputer.server.host.cgroups import (
     CgroupsUnavailable,
     GroupLimits,
@@ -152,6 +154,48 @@ def test_freezing_on_version_1_writes_the_state(tmp_path: Path) -> None:
     assert read(tmp_path / "freezer/parent/m1/freezer.state") == "FROZEN"
     group.thaw()
     assert read(tmp_path / "freezer/parent/m1/freezer.state") == "THAWED"
+
+
+class StuckFreezer:
+    """The file `freezer.state` of a kernel that gets stuck a few times, and starts over after each thaw."""
+
+    def __init__(self, times_stuck: int) -> None:
+        self._times_stuck = times_stuck
+        self.state = "THAWED"
+
+    def __truediv__(self, name: str) -> StuckFreezer:
+        assert name == "freezer.state"
+        return self
+
+    def write_text(self, text: str) -> None:
+        if text == "FROZEN" and self.state == "THAWED" and self._times_stuck:
+            self._times_stuck -= 1
+            self.state = "FREEZING"
+        elif text == "THAWED" or self.state == "THAWED":
+            self.state = text
+
+    def read_text(self) -> str:
+        return f"{self.state}\n"
+
+
+def stuck_group(monkeypatch: pytest.MonkeyPatch, times_stuck: int) -> tuple[SplitGroup, StuckFreezer]:
+    monkeypatch.setattr(cgroups, "_FREEZE_TRY_SECONDS", 0.01)
+    monkeypatch.setattr(cgroups, "_FREEZE_SECONDS", 0.1)
+    freezer = StuckFreezer(times_stuck)
+    return SplitGroup({"freezer": cast("Path", freezer)}), freezer
+
+
+def test_a_freezer_of_version_1_that_gets_stuck_is_started_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    group, freezer = stuck_group(monkeypatch, times_stuck=2)
+    group.freeze()
+    assert freezer.state == "FROZEN"
+
+
+def test_a_group_that_cannot_be_frozen_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    group, freezer = stuck_group(monkeypatch, times_stuck=1000)
+    with pytest.raises(GroupStuck):
+        group.freeze()
+    assert freezer.state == "THAWED"
 
 
 def test_out_of_memory_is_told_on_both_versions(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from opencomputer.server.domain.errors import (
     Conflict,
     HostDiskFull,
     MachineLost,
+    NotReady,
     NotSupported,
     SnapshotRefused,
 )
@@ -18,6 +19,7 @@ from opencomputer.server.drivers.gvisor.node import Node, group_limits
 from opencomputer.server.drivers.gvisor.record import MachineState, to_record
 from opencomputer.server.drivers.gvisor.removal import remove_machine
 from opencomputer.server.drivers.gvisor.snapshot import Saving, resume_if_saving, save_machine
+from opencomputer.server.host.cgroups import GroupStuck
 from opencomputer.server.host.processes import is_alive, wait_end
 from opencomputer.server.host.tasks import finish
 
@@ -112,7 +114,11 @@ class GvisorMachine:
 
     async def _freeze(self) -> None:
         self._frozen = None  # unknown until it is done: a cancelled caller must not hide that it happened
-        await finish(asyncio.to_thread(self._group.freeze))
+        try:
+            await finish(asyncio.to_thread(self._group.freeze))
+        except GroupStuck as error:
+            self._frozen = False
+            raise NotReady("The machine could not be stopped in time; try again shortly.") from error
         self._frozen = True
 
     def _thaw(self) -> None:

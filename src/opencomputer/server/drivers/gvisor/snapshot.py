@@ -25,6 +25,7 @@ from opencomputer.server.drivers.gvisor.disk import Fill
 from opencomputer.server.drivers.gvisor.failure import Failure, FailureKind, classify
 from opencomputer.server.drivers.gvisor.mirror import CopyFailed, Mirror
 from opencomputer.server.drivers.gvisor.node import Node
+from opencomputer.server.host.cgroups import GroupStuck
 from opencomputer.server.host.subprocesses import CommandTimedOut, run_async
 from opencomputer.server.host.tasks import finish
 
@@ -165,13 +166,17 @@ class _Attempts:
         await asyncio.to_thread(self._folder.saving.write_text, _PAUSED)
         return await _command(self._node.runsc.pause(self._id, self._folder), _SHORT_DEADLINE_SECONDS)
 
-    async def _freeze(self) -> None:
+    async def _freeze(self) -> Failure | None:
         """For files alone the processor is taken away: that works with a kernel that answers nobody, too.
 
         Not for memory: programs of a machine that was frozen right behind its checkpoint were seen to crash.
         """
         await asyncio.to_thread(self._folder.saving.write_text, _FROZEN)
-        await finish(asyncio.to_thread(self._node.group(self._id).freeze))
+        try:
+            await finish(asyncio.to_thread(self._node.group(self._id).freeze))
+        except GroupStuck as error:
+            return Failure(FailureKind.OTHER, str(error))
+        return None
 
     async def _write_memory(self) -> Failure | None:
         await asyncio.to_thread(_empty, self._memory)
