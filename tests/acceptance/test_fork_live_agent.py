@@ -12,24 +12,16 @@ from opencomputer import Sandbox
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
 TURN_SECONDS = 120
-ATTEMPTS = 3
 
 
 async def ask(sandbox: Sandbox, session_id: str, prompt: str) -> str:
-    """Let an agent do one more turn. Returns everything it has said so far.
-
-    An engine that crashes ends its turn with an error, and the next prompt starts it again with the same
-    conversation. On gVisor builds of 2024 that happens to copies now and then.
-    """
-    said = ""
+    """Let an agent do one more turn. Returns everything it has said so far."""
     async with await sandbox.agent.attach(session_id) as session:
-        for _ in range(ATTEMPTS):
-            session.send_prompt(prompt)
-            async with asyncio.timeout(TURN_SECONDS):
-                said = "\n".join(map(str, await session.collect_events()))
-                if await session.wait() == 0:
-                    return said
-    raise AssertionError(said)
+        session.send_prompt(prompt)
+        async with asyncio.timeout(TURN_SECONDS):
+            said = "\n".join(map(str, await session.collect_events()))
+            assert await session.wait() == 0, said
+            return said
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from opencomputer.server.contracts.driver import LAYER, MEMORY
+from opencomputer.server.contracts.driver import LAYER, MEMORY, Stillness
 from opencomputer.server.contracts.machine import Machine
 from tests.support.driver_harness import DriverHarness
 from tests.support.guest_probe import answers, wait_until_it_answers
@@ -108,9 +108,9 @@ async def test_what_must_be_still_is_entered_and_left_while_it_runs(harness: Dri
     answered: list[bool] = []
 
     @asynccontextmanager
-    async def still() -> AsyncGenerator[None]:
+    async def still() -> AsyncGenerator[Stillness]:
         answered.append(await answers(machine.guest_address, within_seconds=2))
-        yield
+        yield Stillness()
         answered.append(await answers(machine.guest_address, within_seconds=2))
 
     await machine.save(harness.folder / "saved", still=still)
@@ -122,9 +122,9 @@ async def test_a_saving_that_is_given_up_while_still_leaves_no_trace(harness: Dr
     await wait_until_it_answers(machine.guest_address)
 
     @asynccontextmanager
-    async def still() -> AsyncGenerator[None]:
+    async def still() -> AsyncGenerator[Stillness]:
         raise asyncio.CancelledError
-        yield
+        yield Stillness()
 
     with pytest.raises(asyncio.CancelledError):
         await machine.save(harness.folder / "saved", still=still)

@@ -218,6 +218,47 @@ async def test_connections_to_the_outside_go_on_in_the_original_and_are_cut_in_c
             new.close()
 
 
+_WATCH = """
+import select, socket, sys, time
+listener = socket.create_server(("0.0.0.0", 8080))
+print("ready", flush=True)
+connection, _ = listener.accept()
+epoll = select.epoll()
+epoll.register(connection, select.EPOLLIN)
+print("accepted", flush=True)
+assert epoll.poll(60)
+try:
+    print("over", len(connection.recv(100)), flush=True)
+except OSError as error:
+    print("over", type(error).__name__, flush=True)
+epoll.unregister(connection)
+connection.close()
+print("left", epoll.poll(0.2), "end", flush=True)
+"""
+
+
+async def test_a_connection_that_was_cut_is_reported_no_more_once_it_is_closed(
+    harness: GvisorHarness,
+) -> None:
+    """Event loops would spin on it in copies for ever, or take it for something else (Bun crashed)."""
+    saved, spec = harness.folder / "saved", background("python3", "-u", "-c", _WATCH)
+    async with open_machine(harness) as machine:
+        await machine.processes.spawn(spec)
+        async with machine.processes.attach(spec.id) as attachment:
+            await read_until(attachment, b"ready\n")
+            outside = await asyncio.to_thread(socket.create_connection, (machine.address, 8080), 5)
+            try:
+                await read_until(attachment, b"accepted\n")
+                await machine.save(saved)
+            finally:
+                outside.close()
+    async with (
+        open_machine(harness, harness.spec(saved=saved)) as copy,
+        copy.processes.attach(spec.id) as attachment,
+    ):
+        assert (await read_until(attachment, b"end\n")).endswith(b"left [] end\n")
+
+
 async def test_a_shell_with_jobs_notices_nothing(harness: GvisorHarness) -> None:
     """Its children are stopped for a moment, of which a shell would tell if it saw it."""
     saved = harness.folder / "saved"
@@ -292,7 +333,7 @@ async def echoed(connection: socket.socket, data: bytes) -> bytes:
 def keeps_connections(harness: GvisorHarness) -> bool:
     """Builds of 2024 cut them in the original, too."""
     assert isinstance(harness.driver, GvisorDriver)
-    return "allow-connected-on-save" in harness.driver.build.flags
+    return harness.driver.build.keeps_connections
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -11,7 +11,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage, not_still
+from opencomputer.server.contracts.driver import (
+    DriverRecord,
+    Limits,
+    MachineId,
+    Still,
+    Stillness,
+    Usage,
+    not_still,
+)
 from opencomputer.server.machines.link import Link
 from opencomputer.server.machines.machine import LinkedMachine
 
@@ -34,6 +42,8 @@ class HostGuest:
         self._port = port
         self.frozen = False
         self.while_still: Callable[[], Awaitable[None]] = _nothing
+        self.stillness: Stillness | None = None
+        """What was known of the machine at its last saving."""
         self.freezes = 0
         self.thaws = 0
 
@@ -64,7 +74,7 @@ class HostGuest:
         self, folder: Path, *, memory: bool = True, go_on: bool = True, still: Still = not_still
     ) -> None:
         """Only as still as a saving: what the test does in `while_still` takes the time."""
-        async with still():
+        async with still() as self.stillness:
             await self.while_still()
 
     async def go_on(self) -> None:

@@ -46,7 +46,7 @@ def build(*flags: str, too_old: bool = False) -> RunscBuild:
         doctor.check_overlay(None, Path("/var/lib")),
         doctor.check_kvm(present=True),
         doctor.check_kvm(present=False),
-        doctor.judge_runsc(build("allow-suid"), None),
+        doctor.judge_runsc(build("allow-suid", "allow-connected-on-save"), None),
         doctor.judge_template(TEMPLATE, "aa"),
         doctor.check_builder(present=True),
         doctor.check_certificates(2),

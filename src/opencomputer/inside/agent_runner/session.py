@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from . import events
@@ -45,6 +45,10 @@ class Turn:
     interrupted: asyncio.Event = field(default_factory=asyncio.Event)
     outcome: asyncio.Future[Message] = field(default_factory=_unheeded_future)
 
+    def anew(self) -> Turn:
+        """The same prompt, to be asked another engine."""
+        return replace(self, outcome=_unheeded_future())
+
 
 class Session:
     """One conversation with an agent, from the first command to the end of input.
@@ -63,6 +67,8 @@ class Session:
         self._turn: Turn | None = None
         self._asked = False
         """The engine has been given the running turn's prompt."""
+        self._worked = False
+        """The engine has done something about it, which may have had effects."""
         self._quiet = asyncio.Event()
         """Clear while the engine works without having been asked, on news of a background task."""
         self._quiet.set()
@@ -87,6 +93,7 @@ class Session:
         """The engine said something: pass it on, and notice when a turn is over."""
         self._emit(message)
         turn = self._turn if self._asked else None
+        self._worked = self._worked or message.get("type") != "system"
         if message.get("type") == "result":
             self._quiet.set()
             if turn is not None and not turn.outcome.done():
@@ -158,25 +165,42 @@ class Session:
             await self._work.wait()
 
     async def _run(self, turn: Turn) -> Event:
-        """Run one turn to its end; the event says which."""
-        engine: Engine | None = None
+        """Run one turn to its end; the event says which.
+
+        An engine that ends before it has done anything is replaced once: nothing is done twice by that.
+        """
         try:
-            engine = await self._unless_interrupted(turn, self._keeper.ready(turn.configuration, turn.resume))
-            if engine is None or await self._unless_interrupted(turn, self._become_quiet()) is None:
-                return events.interrupted(len(self._waiting))
-            self._asked = True
-            result = await self._unless_interrupted(turn, _answered(turn, engine))
-            if result is None:
-                await self._stop(turn, engine)
-                return events.interrupted(len(self._waiting))
-            if result.get("is_error") is True:
-                raise EngineFailed(_failure(result), engine.drain_log())
-            engine.drain_log()
-            return events.turn_complete(self._keeper.session_id, len(self._waiting))
+            try:
+                return await self._attempt(turn)
+            except EngineFailed as error:
+                if not self._asked or self._worked:
+                    raise
+                self._tell((*error.log, f"the agent engine is started again: {error}"))
+            await self._keeper.give_up()
+            self._asked = False
+            self._turn = turn.anew()
+            return await self._attempt(self._turn)
         except EngineFailed as error:
-            for line in (*error.log, f"the turn failed: {error}"):
-                self._complain(line)
+            self._tell((*error.log, f"the turn failed: {error}"))
             return events.error(str(error), len(self._waiting))
+
+    async def _attempt(self, turn: Turn) -> Event:
+        engine = await self._unless_interrupted(turn, self._keeper.ready(turn.configuration, turn.resume))
+        if engine is None or await self._unless_interrupted(turn, self._become_quiet()) is None:
+            return events.interrupted(len(self._waiting))
+        self._asked, self._worked = True, False
+        result = await self._unless_interrupted(turn, _answered(turn, engine))
+        if result is None:
+            await self._stop(turn, engine)
+            return events.interrupted(len(self._waiting))
+        if result.get("is_error") is True:
+            raise EngineFailed(_failure(result), engine.drain_log())
+        engine.drain_log()
+        return events.turn_complete(self._keeper.session_id, len(self._waiting))
+
+    def _tell(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._complain(line)
 
     async def _become_quiet(self) -> bool:
         waiting = asyncio.ensure_future(self._quiet.wait())

@@ -3,10 +3,6 @@
 A copy begins with the processes as they were held, and lets them go on once it has its new identity. The
 original lets them go on when it has been saved.
 
-Processes with several threads are not held: on gVisor builds of 2024, engines that compile while they run
-(Bun) crashed much more often in a copy whose threads had been stopped. They may run for the moments until
-the copy knows who it is, and find out by the generation.
-
 Nobody must notice but by the time that passes. A shell that sees a child stop says so and takes its terminal
 back: so parents are stopped before their children, and go on after them.
 """
@@ -17,6 +13,7 @@ import os
 import signal
 import time
 
+from .connections import count_connections
 from .loop import Loop, Timer, log
 from .trees import ProcessEntry
 
@@ -47,11 +44,10 @@ class Holder:
 
     def hold(self, request: Request) -> None:
         self._start_over()
-        settled = self._hold_all()
-        if not settled:
+        if not self._hold_all():
             log("not every process has stopped in time")
         os.sync()
-        request.reply({"held": len(self._held), "settled": settled})
+        request.reply({"connections": count_connections()})
 
     def release(self, request: Request) -> None:
         self.let_go()
@@ -78,7 +74,7 @@ class Holder:
         users_own = {entry.pid for entry in entries if entry.stopped and entry.pid not in self._held}
         enough = time.monotonic() + _MOST_SECONDS
         while (now := time.monotonic()) < enough:
-            running = {entry.pid for entry in entries if not entry.stopped and not entry.threaded} - users_own
+            running = {entry.pid for entry in entries if not entry.stopped} - users_own
             still = {
                 pid for pid in self._held if pid not in running or now - self._held[pid] > _PATIENCE_SECONDS
             }

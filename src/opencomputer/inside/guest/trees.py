@@ -24,12 +24,8 @@ _SECONDS_OF_SWEEPING = 0.5
 _SECONDS_OF_KILLING = 0.05
 
 
-_THREADS = 17
-"""Where the number of threads stands in /proc/PID/stat, behind the name."""
-
-
 class ProcessEntry:
-    __slots__ = ("group", "parent", "pid", "session", "stopped", "threaded")
+    __slots__ = ("group", "parent", "pid", "session", "stopped")
 
     def __init__(self, pid: int, parent: int, group: int, session: int, *, stopped: bool = False) -> None:
         self.pid = pid
@@ -37,7 +33,6 @@ class ProcessEntry:
         self.group = group
         self.session = session
         self.stopped = stopped
-        self.threaded = False
 
 
 def parse_stat(text: str) -> ProcessEntry | None:
@@ -47,9 +42,7 @@ def parse_stat(text: str) -> ProcessEntry | None:
     if len(fields) < 4 or fields[0] in "ZXx":
         return None
     stopped = fields[0] in "Tt"
-    entry = ProcessEntry(int(pid), int(fields[1]), int(fields[2]), int(fields[3]), stopped=stopped)
-    entry.threaded = len(fields) > _THREADS and fields[_THREADS] != "1"
-    return entry
+    return ProcessEntry(int(pid), int(fields[1]), int(fields[2]), int(fields[3]), stopped=stopped)
 
 
 def living_processes() -> list[ProcessEntry]:

@@ -87,13 +87,20 @@ class DriverRecord:
     state: Mapping[str, Json]
 
 
-Still = Callable[[], AbstractAsyncContextManager[None]]
+@dataclass(frozen=True)
+class Stillness:
+    """What is known of a machine before it is paused. `connected`: it may have connections to elsewhere."""
+
+    connected: bool = True
+
+
+Still = Callable[[], AbstractAsyncContextManager[Stillness]]
 """Makes what has to be entered before a machine is paused and left when it goes on."""
 
 
-def not_still() -> AbstractAsyncContextManager[None]:
-    """A `Still` that does nothing."""
-    return nullcontext()
+def not_still() -> AbstractAsyncContextManager[Stillness]:
+    """A `Still` that does nothing and knows nothing."""
+    return nullcontext(Stillness())
 
 
 class Running(Protocol):

@@ -46,6 +46,11 @@ class RunscBuild:
         """A memory snapshot survives files that are open but deleted. Both came in the same months."""
         return "allow-suid" in self.flags
 
+    @property
+    def keeps_connections(self) -> bool:
+        """A memory snapshot leaves the machine's connections alone, and cuts them in the copy only."""
+        return "allow-connected-on-save" in self.flags
+
 
 def find_runsc(explicit: str | None = None) -> RunscBuild:
     """Find the runsc that this host's machines run on.
@@ -113,6 +118,7 @@ def describe_gaps(build: RunscBuild) -> list[str]:
     gaps: Iterable[tuple[bool, str]] = (
         (build.honours_setuid, "set-user-ID programs do not work inside (the template brings its own sudo)"),
         (build.saves_deleted_files, "a machine with open deleted files cannot be saved at that moment"),
+        (build.keeps_connections, "saving its memory cuts a machine's own connections to elsewhere"),
     )
     return [text for present, text in gaps if not present]
 

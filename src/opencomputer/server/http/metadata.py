@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from opencomputer.server.domain.errors import NotFound, NotSupported, OpenComputerError
 from opencomputer.server.http.errors import render_error
@@ -27,7 +27,7 @@ from opencomputer.server.services.sandboxes.usage import UsageReader
 _ENDPOINTS = ("/v1/status", "/v1/limits", "/v1/metadata")
 
 
-def create_metadata_app(services: Services) -> Starlette:
+def create_metadata_app(services: Services) -> ASGIApp:
     handlers = _Handlers(services)
     routes = [
         Route("/", handlers.index),
@@ -37,9 +37,28 @@ def create_metadata_app(services: Services) -> Starlette:
         Route("/v1/scale", handlers.scale, methods=["POST"]),
         Route("/v1/model/anthropic/{path:path}", handlers.model, methods=["GET", "POST"]),
     ]
-    return Starlette(
-        routes=routes, exception_handlers={OpenComputerError: _error, HTTPException: _http_error}
+    return _OneAnswerEach(
+        Starlette(routes=routes, exception_handlers={OpenComputerError: _error, HTTPException: _http_error})
     )
+
+
+class _OneAnswerEach:
+    """Ends a connection with its first answer, so that an idle agent has none.
+
+    Copies of its machine have none to lose then, and on some builds saving it takes only half as long.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_last(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                others = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"connection"]
+                message["headers"] = [*others, (b"connection", b"close")]
+            await send(message)
+
+        await self._app(scope, receive, send_last)
 
 
 async def _error(_request: Request, error: Exception) -> Response:

@@ -9,9 +9,16 @@ from functools import partial
 from pathlib import Path
 
 from opencomputer.inside.guest import protocol
-from opencomputer.inside.guest.protocol import ProtocolError
+from opencomputer.inside.guest.protocol import JsonObject, ProtocolError
 from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Running, Usage
+from opencomputer.server.contracts.driver import (
+    DriverRecord,
+    Limits,
+    MachineId,
+    Running,
+    Stillness,
+    Usage,
+)
 from opencomputer.server.contracts.machine import Files, Identity, Processes
 from opencomputer.server.domain.errors import (
     GuestFault,
@@ -111,13 +118,13 @@ class LinkedMachine:
                 self._paused = paused.pop_all()
 
     @asynccontextmanager
-    async def _still(self, paused: AsyncExitStack, *, memory: bool, go_on: bool) -> AsyncGenerator[None]:
+    async def _still(self, paused: AsyncExitStack, *, memory: bool, go_on: bool) -> AsyncGenerator[Stillness]:
         """Hold the user's processes, and be without a connection: a restored machine would find one that no
         longer exists, and the runtime makes its guest spin.
 
         Files alone are worth saving of a machine whose guest does not answer, too.
         """
-        holds = False
+        holds, stillness = False, Stillness()
 
         async def let_go() -> None:
             # To the end, cancelled or not: nobody else would.
@@ -127,12 +134,13 @@ class LinkedMachine:
             held.push_async_callback(let_go)
             try:
                 seconds = None if memory else _UNSURE_SECONDS
-                await held.enter_async_context(self._link.apart("hold", seconds=seconds))
+                answer = await held.enter_async_context(self._link.apart("hold", seconds=seconds))
                 holds = True
+                stillness = _stillness(answer)
             except GuestFault:
                 if memory:
                     raise
-            yield
+            yield stillness
             if not go_on:
                 await paused.enter_async_context(held.pop_all())
 
@@ -201,3 +209,12 @@ class LinkedMachine:
             return protocol.integer(answer, "processes") > 0
         except ProtocolError as error:
             raise GuestFault("the guest's answer cannot be read") from error
+
+
+def _stillness(answer: JsonObject) -> Stillness:
+    try:
+        connections = protocol.optional_integer(answer, "connections")
+    except ProtocolError as error:
+        raise GuestFault("the guest's answer cannot be read") from error
+    # A guest that was started by an older server does not say.
+    return Stillness(connected=connections != 0)

@@ -130,6 +130,7 @@ async def test_a_turn_that_ran_out_of_steps_ends_with_an_error(harness: Harness)
 async def test_a_crash_of_the_engine_ends_the_turn_and_the_next_one_resumes(harness: Harness) -> None:
     """What the engine wrote to standard error is handed on, and the conversation goes on."""
     engine = await harness.turn_with("work")
+    engine.say("assistant")
     engine.crash("the engine ended", ["line one", "line two"])
     assert await harness.event_of("error") == {"type": "error", "message": "the engine ended"}
     assert harness.complaints == ["line one", "line two", "the turn failed: the engine ended"]
@@ -140,8 +141,48 @@ async def test_a_crash_of_the_engine_ends_the_turn_and_the_next_one_resumes(harn
 async def test_an_engine_that_ends_quietly_during_a_turn_is_an_error(harness: Harness) -> None:
     """Every prompt is answered, whatever happens."""
     engine = await harness.turn_with("work")
+    engine.say("assistant")
     await engine.close()
     assert (await harness.event_of("error"))["message"] == "the agent engine ended"
+
+
+async def test_an_engine_that_ends_before_it_has_done_anything_is_replaced_once(harness: Harness) -> None:
+    """Nothing can be done twice by that."""
+    engine = await harness.turn_with("work")
+    engine.crash("gone", ["its last words"])
+    second = await harness.engines.number(2)
+    assert await second.prompts.get() == "work"
+    assert second.resume == engine.session_id
+    assert harness.complaints == ["its last words", "the agent engine is started again: gone"]
+    second.finish()
+    await harness.event_of("turn_complete")
+    second.crash("between turns")
+    third = await harness.turn_with("more", engine=3)
+    third.crash("again")
+    fourth = await harness.engines.number(4)
+    await fourth.prompts.get()
+    fourth.crash("and again")
+    assert await harness.event_of("error") == {"type": "error", "message": "and again"}
+
+
+async def test_a_prompt_that_an_engine_does_not_take_is_given_to_another(harness: Harness) -> None:
+    engine = await harness.engines.number(1)
+    engine.closed = True
+    harness.write("prompt", text="work")
+    second = await harness.engines.number(2)
+    assert await second.prompts.get() == "work"
+    second.finish()
+    await harness.event_of("turn_complete")
+
+
+async def test_an_interrupt_reaches_a_turn_that_is_asked_again(harness: Harness) -> None:
+    engine = await harness.turn_with("work")
+    engine.crash("gone")
+    second = await harness.engines.number(2)
+    await second.prompts.get()
+    harness.write("interrupt")
+    await harness.event_of("interrupted")
+    assert second.interrupts == 1
 
 
 async def test_an_engine_that_ends_between_turns_is_replaced_without_a_word(harness: Harness) -> None:

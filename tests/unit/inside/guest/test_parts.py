@@ -119,10 +119,6 @@ def test_a_process_name_may_hold_anything() -> None:
     assert entry is not None
     assert (entry.pid, entry.parent, entry.group, entry.session) == (12, 3, 4, 5)
     assert parse_stat("12 (z) Z 3 4 5 0") is None
-    for threads, threaded in (("1", False), ("7", True)):
-        found = parse_stat(f"12 (a) S 3 4 5 {'0 ' * 13}{threads} 0 0")
-        assert found is not None
-        assert found.threaded is threaded
     assert parse_stat("") is None
 
 

@@ -24,6 +24,7 @@ FLAGS = """  -directfs
     \twrap mounts with overlayfs.
 """
 SUID = "  -allow-suid\n    \tallows ID elevation.\n"
+CONNECTED = "  -allow-connected-on-save\n    \tallows saving with open connections.\n"
 PATH = Path("/usr/bin/runsc")
 
 
@@ -62,12 +63,13 @@ def test_the_distributions_build_of_2024_is_new_enough_but_has_gaps() -> None:
     assert (build.version, build.too_old) == ("0.0~20240729.0", False)
     assert not build.honours_setuid
     assert not build.saves_deleted_files
-    assert len(describe_gaps(build)) == 2
+    assert not build.keeps_connections
+    assert len(describe_gaps(build)) == 3
 
 
 def test_a_current_build_has_no_gaps() -> None:
     """What a build can do follows from the options it knows."""
-    build = interpret(PATH, "runsc version release-20261116.0\nspec: 1.2.1\n", FLAGS + SUID)
+    build = interpret(PATH, "runsc version release-20261116.0\nspec: 1.2.1\n", FLAGS + SUID + CONNECTED)
     assert build is not None
     assert build.honours_setuid
     assert describe_gaps(build) == []

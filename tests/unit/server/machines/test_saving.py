@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from opencomputer.inside.guest.protocol import JsonObject
+from opencomputer.server.contracts.driver import Stillness
 from opencomputer.server.contracts.machine import Identity, ProcessKind, TerminalSize
 from opencomputer.server.domain.errors import GuestFault, MachineLost, SnapshotRefused
+from opencomputer.server.machines.link import Link
 from opencomputer.server.machines.machine import LinkedMachine
 from tests.support.eventually import eventually
 from tests.support.host_guest import HostGuest, linked_machine
@@ -48,6 +54,47 @@ async def test_processes_are_held_while_it_is_saved_and_go_on_after(
     await machine.save(TARGET, memory=memory)
     assert states == [True]
     assert not is_stopped(sleeper)
+
+
+class SaidLink:
+    """A link to a guest that answers everything alike."""
+
+    def __init__(self, answer: JsonObject) -> None:
+        self._answer = answer
+
+    @asynccontextmanager
+    async def apart(self, _farewell: str, **_: object) -> AsyncGenerator[JsonObject]:
+        yield self._answer
+
+    async def call(self, *_: object, **__: object) -> JsonObject:
+        return self._answer
+
+    async def close(self, _error: Exception) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("answer", "connected"), [({"connections": 0}, False), ({"connections": 2}, True), ({"held": 3}, True)]
+)
+async def test_a_saving_is_told_of_connections_to_elsewhere(
+    running: HostGuest, answer: JsonObject, connected: bool
+) -> None:
+    """Guests of older servers do not say: there may be some then."""
+    machine = LinkedMachine(running, cast("Link", SaidLink(answer)), RealClock())
+    try:
+        await machine.save(TARGET)
+        assert running.stillness == Stillness(connected=connected)
+    finally:
+        await machine.detach()
+
+
+async def test_a_strange_answer_saves_nothing(running: HostGuest) -> None:
+    machine = LinkedMachine(running, cast("Link", SaidLink({"connections": "x"})), RealClock())
+    try:
+        with pytest.raises(GuestFault):
+            await machine.save(TARGET)
+    finally:
+        await machine.detach()
 
 
 async def test_a_process_that_the_user_stopped_stays_stopped(

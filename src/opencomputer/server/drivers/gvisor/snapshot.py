@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from opencomputer.server.contracts.driver import LAYER, MEMORY, MachineId, Still, not_still
+from opencomputer.server.contracts.driver import LAYER, MEMORY, MachineId, Still, Stillness, not_still
 from opencomputer.server.domain.errors import HostDiskFull, MachineLost, SnapshotRefused, StartFailed
 from opencomputer.server.drivers.gvisor.bundle import Birth
 from opencomputer.server.drivers.gvisor.disk import Fill
@@ -147,11 +147,11 @@ class _Attempts:
         return await disks.copy_ahead(self._folder, self._layer)
 
     async def _try(self, mirror: Mirror) -> Failure | None:
-        async with self._saving.still():
+        async with self._saving.still() as stillness:
             done = False
             try:
                 if self._saving.memory:
-                    failure = await self._pause() or await self._write_memory()
+                    failure = await self._pause() or await self._write_memory(stillness)
                 else:
                     failure = await self._freeze()
                 failure = failure or await self._complete(mirror)
@@ -178,7 +178,19 @@ class _Attempts:
             return Failure(FailureKind.OTHER, str(error))
         return None
 
-    async def _write_memory(self) -> Failure | None:
+    async def _write_memory(self, stillness: Stillness) -> Failure | None:
+        """Twice if the first writing cuts connections: it does that in the middle of its work.
+
+        What is written then contradicts itself about them. In a copy, epoll reported such a socket for ever,
+        also after it was closed: programs spun, and some (Bun) crashed. When it is written again the cuts
+        are complete.
+        """
+        failure = await self._write_memory_once()
+        if failure is None and stillness.connected and not self._node.build.keeps_connections:
+            return await self._write_memory_once()
+        return failure
+
+    async def _write_memory_once(self) -> Failure | None:
         await asyncio.to_thread(_empty, self._memory)
         argv = self._node.runsc.checkpoint(self._id, self._folder, self._memory)
         return await _command(argv, _WRITE_DEADLINE_SECONDS)
