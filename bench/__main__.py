@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from bench import density, exec, files, image, state, tti
+from bench import density, exec, files, image, layers, state, tti
 from bench.calibration import calibrate
 from bench.node import Place
 from bench.report import Result, save, show
@@ -34,8 +34,12 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("what", choices=("tti", "exec", "files", "density", *_STATE, "image", "all"))
-    parser.add_argument("--url", help="measure this node instead of one of our own (not for density)")
+    parser.add_argument(
+        "what", choices=("tti", "exec", "files", "density", *_STATE, "image", "layers", "all")
+    )
+    parser.add_argument(
+        "--url", help="measure this node instead of one of our own (not for density and layers)"
+    )
     parser.add_argument("--key", help="an API key of that node")
     parser.add_argument("--count", type=int, help="how many sandboxes, or round trips")
     parser.add_argument("--mode", choices=tti.MODES, help="tti: only this mode")
@@ -65,6 +69,7 @@ def _benches(options: argparse.Namespace) -> Mapping[str, Callable[[], Result]]:
             for name in _STATE
         },
         "image": lambda: image.measure(image.ImageOptions(options.count or 20, place)),
+        "layers": lambda: layers.measure(layers.LayersOptions(options.count or 3)),
     }
 
 

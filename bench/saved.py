@@ -13,7 +13,7 @@ import httpx
 READY_SECONDS = 120.0
 
 # Holds its memory, and writes down how long it did not run: the longest gap between two looks at the clock.
-_HOLDER = """
+HOLDER = """
 import os, sys, time
 held = os.urandom(1 << 20) * int(sys.argv[1])
 open("/tmp/held", "w").close()
@@ -86,7 +86,7 @@ def loaded(client: httpx.Client, load: Load) -> Generator[Sandbox]:
     sandbox = create(client)
     try:
         client.put(
-            f"{sandbox.path}/files", params={"path": "/tmp/holder.py"}, content=_HOLDER
+            f"{sandbox.path}/files", params={"path": "/tmp/holder.py"}, content=HOLDER
         ).raise_for_status()
         command = {"cmd": "python3", "args": ["/tmp/holder.py", str(load.touched_mebibytes)]}
         sandbox.post("exec", command)
