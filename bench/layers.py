@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.report import Result
 from bench.samples import Distribution, Figure
-from bench.saved import HOLDER
+from bench.saved import FORGET_GAP, HOLDER, TELL_GAP
 from opencomputer.server.contracts.machine import Machine
 from tests.support.driver_harness import SMALL, gvisor_harness
 from tests.support.machine_shell import open_machine, output
@@ -60,11 +60,11 @@ async def _measure_on(result: Result, name: str, folder: Path, rounds: int) -> N
 
 
 async def _save(machine: Machine, target: Path) -> dict[str, float]:
-    await output(machine, "touch /tmp/forget; while [ -e /tmp/forget ]; do sleep 0.01; done; sleep 0.2")
+    await output(machine, FORGET_GAP)
     began = time.perf_counter()
     await machine.save(target)
     ended = time.perf_counter()
-    gap = float(await output(machine, "cat /tmp/gap"))
+    gap = float(await output(machine, TELL_GAP))
     return {"pause": 1000 * gap, "save in all": 1000 * (ended - began)}
 
 

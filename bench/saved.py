@@ -31,6 +31,9 @@ while True:
         os.remove("/tmp/forget")
 """
 
+FORGET_GAP = "touch /tmp/forget; while [ -e /tmp/forget ]; do sleep 0.01; done; sleep 0.2"
+TELL_GAP = "cat /tmp/gap"
+
 
 @dataclass(frozen=True)
 class Load:
@@ -70,10 +73,10 @@ class Sandbox:
 
     def longest_gap_milliseconds(self) -> float:
         """How long the holder did not run at the longest since `forget_gap`."""
-        return 1000 * float(self.run("cat /tmp/gap"))
+        return 1000 * float(self.run(TELL_GAP))
 
     def forget_gap(self) -> None:
-        self.run("touch /tmp/forget; while [ -e /tmp/forget ]; do sleep 0.01; done; sleep 0.2")
+        self.run(FORGET_GAP)
 
 
 def create(client: httpx.Client) -> Sandbox:

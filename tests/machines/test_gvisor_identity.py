@@ -6,7 +6,8 @@ import asyncio
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -194,18 +195,11 @@ async def test_connections_to_the_outside_go_on_in_the_original_and_are_cut_in_c
 ) -> None:
     """A program that waits for a peer which is not there must be told. Listening goes on at once."""
     saved, spec = harness.folder / "saved", background("python3", "-u", "-c", _ECHO)
-    async with open_machine(harness) as machine:
-        await machine.processes.spawn(spec)
-        async with machine.processes.attach(spec.id) as attachment:
-            await read_until(attachment, b"ready\n")
-            outside = await asyncio.to_thread(socket.create_connection, (machine.address, 8080), 5)
-            try:
-                assert await echoed(outside, b"before") == b"before"
-                await machine.save(saved)
-                if keeps_connections(harness):
-                    assert await echoed(outside, b"after") == b"after"
-            finally:
-                outside.close()
+    async with connected_machine(harness, spec) as (machine, outside):
+        assert await echoed(outside, b"before") == b"before"
+        await machine.save(saved)
+        if keeps_connections(harness):
+            assert await echoed(outside, b"after") == b"after"
     async with open_machine(harness, harness.spec(saved=saved)) as copy:
         began = time.monotonic()
         async with copy.processes.attach(spec.id) as attachment:
@@ -242,16 +236,8 @@ async def test_a_connection_that_was_cut_is_reported_no_more_once_it_is_closed(
 ) -> None:
     """Event loops would spin on it in copies for ever, or take it for something else (Bun crashed)."""
     saved, spec = harness.folder / "saved", background("python3", "-u", "-c", _WATCH)
-    async with open_machine(harness) as machine:
-        await machine.processes.spawn(spec)
-        async with machine.processes.attach(spec.id) as attachment:
-            await read_until(attachment, b"ready\n")
-            outside = await asyncio.to_thread(socket.create_connection, (machine.address, 8080), 5)
-            try:
-                await read_until(attachment, b"accepted\n")
-                await machine.save(saved)
-            finally:
-                outside.close()
+    async with connected_machine(harness, spec) as (machine, _):
+        await machine.save(saved)
     async with (
         open_machine(harness, harness.spec(saved=saved)) as copy,
         copy.processes.attach(spec.id) as attachment,
@@ -322,6 +308,23 @@ async def test_held_processes_go_on_when_another_server_takes_over(harness: Gvis
         await until(lambda: wrote_more_than(adopted, before + 5))
     finally:
         await adopted.stop()
+
+
+@asynccontextmanager
+async def connected_machine(
+    harness: GvisorHarness, spec: ProcessSpec
+) -> AsyncGenerator[tuple[Machine, socket.socket]]:
+    """A machine with a program that says `ready` and `accepted`, and the connection it has accepted."""
+    async with open_machine(harness) as machine:
+        await machine.processes.spawn(spec)
+        async with machine.processes.attach(spec.id) as attachment:
+            await read_until(attachment, b"ready\n")
+            outside = await asyncio.to_thread(socket.create_connection, (machine.address, 8080), 5)
+            try:
+                await read_until(attachment, b"accepted")
+                yield machine, outside
+            finally:
+                outside.close()
 
 
 async def echoed(connection: socket.socket, data: bytes) -> bytes:

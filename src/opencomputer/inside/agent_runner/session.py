@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -170,19 +170,18 @@ class Session:
         An engine that ends before it has done anything is replaced once: nothing is done twice by that.
         """
         try:
-            try:
-                return await self._attempt(turn)
-            except EngineFailed as error:
-                if not self._asked or self._worked:
-                    raise
-                self._tell((*error.log, f"the agent engine is started again: {error}"))
-            await self._keeper.give_up()
-            self._asked = False
-            self._turn = turn.anew()
+            return await self._attempt(turn)
+        except EngineFailed as error:
+            if not self._asked or self._worked:
+                return self._failed(error)
+            self._tell(error, "the agent engine is started again")
+        await self._keeper.give_up()
+        self._asked = False
+        self._turn = turn.anew()
+        try:
             return await self._attempt(self._turn)
         except EngineFailed as error:
-            self._tell((*error.log, f"the turn failed: {error}"))
-            return events.error(str(error), len(self._waiting))
+            return self._failed(error)
 
     async def _attempt(self, turn: Turn) -> Event:
         engine = await self._unless_interrupted(turn, self._keeper.ready(turn.configuration, turn.resume))
@@ -198,8 +197,12 @@ class Session:
         engine.drain_log()
         return events.turn_complete(self._keeper.session_id, len(self._waiting))
 
-    def _tell(self, lines: Iterable[str]) -> None:
-        for line in lines:
+    def _failed(self, error: EngineFailed) -> Event:
+        self._tell(error, "the turn failed")
+        return events.error(str(error), len(self._waiting))
+
+    def _tell(self, error: EngineFailed, consequence: str) -> None:
+        for line in (*error.log, f"{consequence}: {error}"):
             self._complain(line)
 
     async def _become_quiet(self) -> bool:

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -54,8 +55,7 @@ class _OneAnswerEach:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_last(message: Message) -> None:
             if message["type"] == "http.response.start":
-                others = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"connection"]
-                message["headers"] = [*others, (b"connection", b"close")]
+                MutableHeaders(scope=message)["connection"] = "close"
             await send(message)
 
         await self._app(scope, receive, send_last)
