@@ -1,0 +1,89 @@
+"""Where services and the network meet about what sandboxes may reach.
+
+Services know whose secrets and lists count; the network enforces what it is told, by a machine's address,
+which the packet filter does not let it forge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from opencomputer.server.domain.egress import EgressRules
+from opencomputer.wire.ids import OrgId, SandboxId
+
+
+class EgressGate(Protocol):
+    """The network's side of it: what services tell. Nothing is permitted to an address nobody named."""
+
+    def admit(self, address: str, rules: EgressRules) -> None:
+        """Apply `rules` to the machine with this address, from now on and instead of any before them.
+
+        Connections that the new rules do not permit are cut. Does not block. The machine's packets are let
+        through according to its mode (`Running.set_egress`), which the caller sets too: a stricter one before
+        this, a looser one after it.
+        """
+        ...
+
+    def dismiss(self, address: str) -> None:
+        """Forget the rules of an address and cut its connections. Idempotent."""
+        ...
+
+
+class EgressTable(EgressGate, Protocol):
+    """The network's own view: what proxy and resolver ask."""
+
+    def rules(self, address: str) -> EgressRules | None: ...
+
+
+Decision = Literal["allowed", "denied"]
+
+
+@dataclass(frozen=True)
+class EgressEvent:
+    """One decision about one connection, or one question for a name. Never any content.
+
+    `host` is the name as far as it is known, else the address as text. `reason` is a short stable word such
+    as "allowlist", "blocked_address", "host_mismatch", "upstream_tls", "no_rules"; None when allowed.
+    `secrets` are the names of those that were put in, `withheld` of those whose token went out as it was.
+    Bytes count from the machine's side, at the end of the connection.
+    """
+
+    at: datetime
+    org_id: OrgId
+    sandbox_id: SandboxId
+    protocol: Literal["tls", "http", "tcp", "udp", "dns"]
+    host: str
+    port: int
+    decision: Decision
+    reason: str | None = None
+    address: str | None = None
+    intercepted: bool = False
+    secrets: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    bytes_out: int = 0
+    bytes_in: int = 0
+
+
+class EgressLog(Protocol):
+    """Takes decisions down."""
+
+    def record(self, event: EgressEvent) -> None:
+        """Never blocks and never fails; what cannot be kept up with is counted, and the count is kept."""
+        ...
+
+
+class EgressEventStore(Protocol):
+    """The durable, queryable log of decisions."""
+
+    async def add(self, events: Sequence[EgressEvent]) -> None: ...
+
+
+class ResolvedNames(Protocol):
+    """What the resolver has told each machine lately."""
+
+    def names(self, guest_address: str, address: str) -> frozenset[str]:
+        """The permitted names which this machine was told to have this address, and may still believe to."""
+        ...
