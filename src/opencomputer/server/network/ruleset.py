@@ -8,23 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opencomputer.server.network.addresses import BLOCKED_NETWORKS
+
 METADATA_ADDRESS = "169.254.169.254"
 RESOLVER_ADDRESS = "169.254.169.253"
-
-BLOCKED_NETWORKS = (
-    "0.0.0.0/8",  # "this network"
-    "10.0.0.0/8",  # private, and where the machines are
-    "100.64.0.0/10",  # carriers' own
-    "127.0.0.0/8",  # loopback
-    "169.254.0.0/16",  # link-local: the metadata services of clouds
-    "172.16.0.0/12",  # private
-    "192.168.0.0/16",  # private
-    "198.18.0.0/15",  # measuring devices; some overlays use it
-    "224.0.0.0/4",  # multicast
-    "240.0.0.0/4",  # reserved, and the broadcast address
-)
-"""What no machine may reach, in any mode. The ranges for documentation are left open on purpose: some
-networks put their gateways there, and nothing of value hides behind them."""
 
 _REFUSE = "reject with icmpx admin-prohibited"
 """Said and not only done, so that a program inside fails at once instead of waiting."""

@@ -7,13 +7,8 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from opencomputer.server.network.ruleset import (
-    BLOCKED_NETWORKS,
-    RulesetSpec,
-    interface_prefix,
-    removal,
-    ruleset,
-)
+from opencomputer.server.network.addresses import BLOCKED_NETWORKS
+from opencomputer.server.network.ruleset import RulesetSpec, interface_prefix, removal, ruleset
 
 SPEC = RulesetSpec("abc123", "10.231.0.1", metadata_port=9254, resolver_port=9253)
 
