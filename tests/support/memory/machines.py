@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from opencomputer.server.contracts.driver import (
     MachineSpec,
     Usage,
 )
-from opencomputer.server.contracts.machine import Identity
+from opencomputer.server.contracts.machine import Connection, Identity
 from opencomputer.server.domain.capacity import HostLoad
+from opencomputer.server.domain.errors import NothingListens
 from tests.support.memory.files import MemoryFiles
 from tests.support.memory.processes import MemoryProcess, MemoryProcesses
 
@@ -76,6 +78,12 @@ class MemoryMachine:
         await self._host.before("identify", self.id)
         self.identity = identity
         self.token = identity.token
+
+    @asynccontextmanager
+    async def dial(self, port: int) -> AsyncGenerator[Connection]:
+        """Nothing ever listens in such a machine."""
+        raise NothingListens
+        yield
 
     async def rest(self) -> None:
         await self._host.before("rest", self.id)

@@ -73,6 +73,11 @@ class Connection:
     def is_open(self) -> bool:
         return self._open
 
+    @property
+    def has_room(self) -> bool:
+        """Whether streams may add data now; who finds none asks for it with `request_room`."""
+        return self._outgoing_size < _HIGH_WATER
+
     def send(self, type: int, stream: int, payload: bytes = b"", prefix: bytes = b"") -> None:
         """Queue one frame; what one turn of the loop queues leaves in one system call."""
         if not self._open:

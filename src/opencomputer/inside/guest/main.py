@@ -10,6 +10,7 @@ import sys
 from . import elevation_messages, protocol
 from .cgroups import CgroupTrees
 from .children import Children
+from .dialling import Dialler
 from .elevation import ElevationServer
 from .holding import Holder
 from .identity import Identity
@@ -73,6 +74,7 @@ class Guest:
             "list_directory": files.list_directory,
             "make_directory": files.make_directory,
             "remove": files.remove,
+            "dial": Dialler(self.loop).dial,
         }
 
     def _spawn(self, request: Request) -> None:

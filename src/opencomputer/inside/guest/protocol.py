@@ -3,8 +3,8 @@
 One TCP connection carries everything. A frame is `u32 length | u8 type | u32 stream | payload`, big-endian,
 where `length` counts the payload only. The host opens a stream by a REQUEST whose stream number it chooses
 (never reused on one connection); the guest answers with one RESPONSE of the same number. Some requests
-(attach, read_file, write_file, list_directory) leave the stream open for DATA, OUTPUT and CREDIT until the
-guest's END, or until the host's CANCEL.
+(attach, read_file, write_file, list_directory, dial) leave the stream open for DATA, OUTPUT and CREDIT until
+the guest's END, or until the host's CANCEL.
 
 Flow control: a sender may have at most the stream's window of unacknowledged bytes in flight. CREDIT carries
 a running total (or, for OUTPUT, the offset read so far), so that repeating one does no harm. Each OUTPUT
@@ -26,7 +26,7 @@ HELLO = 1
 REQUEST = 2
 RESPONSE = 3
 DATA = 4
-"""Bytes of a file, of a listing, or of a process's input."""
+"""Bytes of a file, of a listing, of a process's input, or of a connection to a program."""
 OUTPUT = 5
 """`u8 channel | u64 offset | bytes`: a piece of a process's output."""
 CREDIT = 6
@@ -73,6 +73,10 @@ NOT_A_DIRECTORY = "not_a_directory"
 FILE_CONFLICT = "file_conflict"
 FILE_FORBIDDEN = "file_forbidden"
 DISK_FULL = "disk_full"
+REFUSED = "refused"
+"""Nothing listens on the port."""
+BROKEN = "broken"
+"""The program broke its connection off."""
 ERROR_CODES = frozenset(
     {
         INVALID,
@@ -87,6 +91,8 @@ ERROR_CODES = frozenset(
         FILE_CONFLICT,
         FILE_FORBIDDEN,
         DISK_FULL,
+        REFUSED,
+        BROKEN,
     }
 )
 

@@ -29,6 +29,7 @@ from opencomputer.server.domain.machine import (
 
 __all__ = [
     "Attachment",
+    "Connection",
     "ExitStatus",
     "FileContent",
     "FileEntry",
@@ -118,6 +119,22 @@ class Files(Protocol):
     async def remove(self, path: str) -> None: ...
 
 
+class Connection(Protocol):
+    """A two-way stream of bytes to a program. Raises ProgramFault when the program breaks it off."""
+
+    async def read(self) -> bytes:
+        """The next bytes, in order; none once the program has sent everything."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send all of `data`; waits while the program does not take it."""
+        ...
+
+    async def end(self) -> None:
+        """Say that nothing more will be written. The program may go on sending."""
+        ...
+
+
 class Machine(Protocol):
     """One running machine. Calls thaw it when it is frozen, and it freezes itself when nothing runs in it.
 
@@ -150,6 +167,12 @@ class Machine(Protocol):
         """Tell the machine who it is from now on, and let processes go on that are held since it was saved.
 
         Comes before any other call to a machine that was started from a memory image."""
+        ...
+
+    def dial(self, port: int) -> AbstractAsyncContextManager[Connection]:
+        """Connect to a program of the machine, on its loopback interface; closed on leaving.
+
+        The machine stays awake meanwhile. Raises NothingListens."""
         ...
 
     async def rest(self) -> None:

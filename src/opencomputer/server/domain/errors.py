@@ -35,6 +35,18 @@ class Unauthenticated(OpenComputerError):
     code = "unauthorized"
 
 
+class PreviewLocked(Unauthenticated):
+    """This preview needs its token: Authorization: Bearer, or X-OC-Preview-Token."""
+
+    code = "preview_unauthorized"
+
+
+class GrantInvalid(Unauthenticated):
+    """This link to a preview has expired, was revoked, or is not for this preview."""
+
+    code = "preview_grant_invalid"
+
+
 class Forbidden(OpenComputerError):
     """This credential does not permit that."""
 
@@ -136,6 +148,24 @@ class GuestFault(OpenComputerError):
     """The machine's guest broke the protocol or did not answer in time."""
 
     code = "guest_fault"
+
+
+class NothingListens(OpenComputerError):
+    """No program of the sandbox listens on this port."""
+
+    code = "nothing_listening"
+
+
+class ProgramFault(OpenComputerError):
+    """The sandbox's program broke off, or what it sent cannot be read."""
+
+    code = "program_fault"
+
+
+class ProgramSilent(OpenComputerError):
+    """The sandbox's program did not answer in time."""
+
+    code = "program_silent"
 
 
 class FileMissing(NotFound):

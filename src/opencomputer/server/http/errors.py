@@ -34,6 +34,9 @@ STATUS: Mapping[type[errors.OpenComputerError], int] = {
     errors.MachineLost: 410,
     errors.SnapshotRefused: 409,
     errors.GuestFault: 502,
+    errors.NothingListens: 502,
+    errors.ProgramFault: 502,
+    errors.ProgramSilent: 504,
     errors.DiskFull: 507,
     errors.HostDiskFull: 507,
     # Waiting does not bring back what is missing or damaged.

@@ -15,8 +15,10 @@ from opencomputer.server.domain.errors import (
     NotADirectory,
     NotAFile,
     NotFound,
+    NothingListens,
     NotReady,
     OpenComputerError,
+    ProgramFault,
 )
 
 ERRORS: dict[str, type[OpenComputerError]] = {
@@ -32,6 +34,8 @@ ERRORS: dict[str, type[OpenComputerError]] = {
     protocol.FILE_CONFLICT: FileConflict,
     protocol.FILE_FORBIDDEN: FileForbidden,
     protocol.DISK_FULL: DiskFull,
+    protocol.REFUSED: NothingListens,
+    protocol.BROKEN: ProgramFault,
 }
 _MOST_MESSAGE = 500
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from opencomputer.server.contracts.driver import (
     Stillness,
     Usage,
 )
-from opencomputer.server.contracts.machine import Files, Identity, Processes
+from opencomputer.server.contracts.machine import Connection, Files, Identity, Processes
 from opencomputer.server.domain.errors import (
     GuestFault,
     InvalidInput,
@@ -29,6 +29,7 @@ from opencomputer.server.domain.errors import (
     SnapshotRefused,
 )
 from opencomputer.server.host.tasks import finish
+from opencomputer.server.machines.dialling import dialled
 from opencomputer.server.machines.dozing import Dozing
 from opencomputer.server.machines.files import LinkFiles
 from opencomputer.server.machines.link import Link
@@ -102,6 +103,9 @@ class LinkedMachine:
                 },
             )
         self._link.settle_token(identity.token)
+
+    def dial(self, port: int) -> AbstractAsyncContextManager[Connection]:
+        return dialled(self._link, self._dozing, port)
 
     async def rest(self) -> None:
         await self._dozing.rest()
