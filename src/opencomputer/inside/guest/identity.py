@@ -11,6 +11,7 @@ from . import protocol
 from .host_keys import renew_host_keys
 from .loop import log
 from .syscalls import bind
+from .trust import install_authority
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class NewIdentity:
         self.boot_id = protocol.optional_text(fields, "boot_id")
         self.generation = protocol.integer(fields, "generation")
         self.copied = protocol.flag(fields, "copied")
+        self.trust = protocol.optional_text(fields, "trust") or ""
         if not self.token:
             raise protocol.ProtocolError("the token is empty")
 
@@ -78,6 +80,8 @@ class Identity:
         if new.boot_id is not None:
             self._set_boot_id(new.boot_id)
         replace_file(_GENERATION_FILE, f"{new.generation}\n")
+        if new.trust:
+            install_authority(new.trust)
         if new.copied:
             renew_host_keys()
 

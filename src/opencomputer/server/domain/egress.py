@@ -14,6 +14,18 @@ PROXY_ADDRESS = "169.254.169.252"
 PROXY_PORT = 3128
 """Where programs that know of proxies find it: the same in every machine, wherever that runs."""
 
+SYSTEM_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+"""What is trusted in a machine: the public authorities, and the proxy's own."""
+
+_BUNDLE_VARIABLES: tuple[str, ...] = (
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "PIP_CERT",
+    "NODE_EXTRA_CA_CERTS",
+)
+
 _LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
 _PATTERN = re.compile(rf"\*|(\*\.)?{_LABEL}(\.{_LABEL})*\.?")
 _MAX_NAME = 253
@@ -110,3 +122,16 @@ def check_patterns(patterns: Iterable[str], field: str) -> tuple[str, ...]:
             )
         checked[normal_host(pattern)] = None
     return tuple(checked)
+
+
+def proxy_environment() -> dict[str, str]:
+    """What programs in a machine are told where its TCP goes through the proxy anyway (section 22.4).
+
+    Certificates are looked for in the combined bundle, so that connections which are only passed on work too.
+    """
+    variables = dict.fromkeys(_BUNDLE_VARIABLES, SYSTEM_BUNDLE)
+    variables["NODE_USE_ENV_PROXY"] = "1"
+    for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+        variables[name] = variables[name.lower()] = f"http://{PROXY_ADDRESS}:{PROXY_PORT}"
+    variables["NO_PROXY"] = variables["no_proxy"] = "localhost,127.0.0.1,::1,169.254.169.254"
+    return variables

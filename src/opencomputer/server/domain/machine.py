@@ -115,7 +115,8 @@ class Identity:
     `entropy` is mixed into the guest's random state. `boot_id` None keeps the present one. `generation`
     tells programs that their memory was copied: it is another number than before whenever it was. `copied`:
     the machine goes on as another sandbox than the one that was saved, so what identifies it to others, as
-    its SSH host keys, is made anew.
+    its SSH host keys, is made anew. `trust` is a certificate (PEM) that programs inside trust from now on as
+    an authority, instead of an earlier one; empty changes nothing.
     """
 
     sandbox_id: str
@@ -128,3 +129,4 @@ class Identity:
     boot_id: str | None = None
     generation: int = 0
     copied: bool = False
+    trust: str = ""

@@ -99,6 +99,7 @@ class LinkedMachine:
                     "boot_id": identity.boot_id,
                     "generation": identity.generation,
                     "copied": identity.copied,
+                    "trust": identity.trust,
                     "now": self._clock.now().timestamp(),
                 },
             )

@@ -10,6 +10,7 @@ from opencomputer.server.domain.egress import (
     SealedSecret,
     check_patterns,
     matches,
+    proxy_environment,
 )
 from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.wire.ids import OrgId, SandboxId
@@ -77,3 +78,11 @@ def test_a_secret_goes_only_where_the_list_and_its_own_hosts_permit() -> None:
 
 def test_a_value_is_not_shown_by_accident() -> None:
     assert "v1-very-secret" not in repr(_rules(secrets=(SealedSecret("A", "t", "v1-very-secret"),)))
+
+
+def test_programs_are_told_of_the_proxy_but_not_for_what_is_near() -> None:
+    told = proxy_environment()
+    assert told["https_proxy"] == told["HTTP_PROXY"] == "http://169.254.169.252:3128"
+    assert told["NO_PROXY"] == told["no_proxy"]
+    assert {"localhost", "127.0.0.1", "169.254.169.254"} <= set(told["no_proxy"].split(","))
+    assert told["NODE_EXTRA_CA_CERTS"] == told["SSL_CERT_FILE"] == "/etc/ssl/certs/ca-certificates.crt"
