@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from opencomputer.server.contracts.driver import Running
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.domain.errors import Conflict, MachineLost, OpenComputerError
 from tests.support.driver_harness import SMALL, DriverHarness
 from tests.support.guest_probe import answers, wait_until_it_answers
@@ -45,6 +46,18 @@ async def test_a_freeze_that_is_cancelled_can_be_undone(harness: DriverHarness) 
         await asyncio.gather(freezing, return_exceptions=True)
         await machine.thaw()
         assert await answers(machine.guest_address, within_seconds=2)
+
+
+async def test_what_is_let_out_can_be_changed_while_a_machine_runs_and_not_when_it_is_gone(
+    harness: DriverHarness,
+) -> None:
+    machine = await harness.driver.start(replace(harness.spec(), egress=EgressMode.CLOSED))
+    for mode in EgressMode:
+        await machine.set_egress(mode)
+    await wait_until_it_answers(machine.guest_address)
+    await machine.stop()
+    with pytest.raises(MachineLost):
+        await machine.set_egress(EgressMode.OPEN)
 
 
 async def test_a_machine_can_be_stopped_by_two_at_once(harness: DriverHarness) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from opencomputer.server.contracts.network import Link
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.network.links import MachineLinks, NetworkConfig
 from opencomputer.server.network.resolver import ResolverConfig
 from tests.support.driver_harness import new_machine_id, why_no_gvisor
@@ -47,9 +48,9 @@ class World:
     outside: Namespace
     cables: ExitStack
 
-    def machine(self, *, egress: bool = True) -> tuple[Namespace, Link]:
-        link = self.network.reserve(new_machine_id(), egress=egress)
-        return self.cables.enter_context(machine_namespace(self.network, link)), link
+    def machine(self, egress: EgressMode = EgressMode.OPEN) -> tuple[Namespace, Link]:
+        link = self.network.reserve(new_machine_id())
+        return self.cables.enter_context(machine_namespace(self.network, link, egress)), link
 
     def tcp_outside(self, address: str) -> list[str]:
         return self.cables.enter_context(tcp_listener(self.outside, address, PORT))
@@ -149,7 +150,7 @@ async def test_a_machine_does_not_reach_another_machine(world: World) -> None:
 async def test_a_machine_does_not_reach_a_machine_of_another_node(world: World, tmp_path: Path) -> None:
     first, _ = world.machine()
     async with a_node(tmp_path) as other:
-        link = other.reserve(new_machine_id(), egress=True)
+        link = other.reserve(new_machine_id())
         with machine_namespace(other, link) as second:
             with tcp_listener(second, "0.0.0.0", PORT) as peers:
                 assert first.call(lambda: gets_nowhere(link.guest_address, PORT))
@@ -189,7 +190,7 @@ async def test_the_resolver_answers_on_both_transports(world: World) -> None:
 
 async def test_a_machine_without_network_reaches_nothing_but_the_metadata(world: World) -> None:
     """Names are not resolved either: a question is a message to the outside."""
-    machine, link = world.machine(egress=False)
+    machine, link = world.machine(EgressMode.CLOSED)
     peers = world.tcp_outside(PUBLIC)
     with tcp_listener(HOST, *world.network.metadata_address) as callers:
         assert machine.call(lambda: can_connect("169.254.169.254", 80))
@@ -200,7 +201,7 @@ async def test_a_machine_without_network_reaches_nothing_but_the_metadata(world:
 
 
 async def test_the_host_reaches_a_machine_without_network(world: World) -> None:
-    machine, link = world.machine(egress=False)
+    machine, link = world.machine(EgressMode.CLOSED)
     with tcp_listener(machine, "0.0.0.0", PORT) as peers:
         assert can_connect(link.guest_address, PORT)
     assert peers == [link.gateway]
@@ -276,7 +277,7 @@ async def test_one_machine_cannot_fill_the_hosts_table_of_conversations(
 ) -> None:
     """Others still get through when one has as many as it may."""
     async with a_node(tmp_path, flows=20) as network:
-        greedy, modest = (network.reserve(new_machine_id(), egress=True) for _ in range(2))
+        greedy, modest = (network.reserve(new_machine_id()) for _ in range(2))
         with (
             machine_namespace(network, greedy) as first,
             machine_namespace(network, modest) as second,

@@ -141,7 +141,7 @@ class GvisorHarness(DriverHarness):
 
     def make_half_a_machine(self) -> MachineId:
         machine_id = new_machine_id()
-        self.network.reserve(machine_id, egress=True)
+        self.network.reserve(machine_id)
         return machine_id
 
 

@@ -20,6 +20,7 @@ from opencomputer.server.contracts.driver import (
     Usage,
     not_still,
 )
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.machines.link import Link
 from opencomputer.server.machines.machine import LinkedMachine
 
@@ -81,6 +82,9 @@ class HostGuest:
         return
 
     async def set_limits(self, limits: Limits) -> None:
+        return
+
+    async def set_egress(self, mode: EgressMode) -> None:
         return
 
     async def usage(self) -> Usage:

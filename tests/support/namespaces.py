@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from opencomputer.server.contracts.network import Link
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.host.kernel import Unshare, enter_namespace, unshare
 from opencomputer.server.host.netlink import Netlink
 from opencomputer.server.network.links import MachineLinks
@@ -65,11 +66,13 @@ def call_in_thread(work: Callable[[], T]) -> T:
 
 
 @contextmanager
-def machine_namespace(network: MachineLinks, link: Link) -> Generator[Namespace]:
+def machine_namespace(
+    network: MachineLinks, link: Link, egress: EgressMode = EgressMode.OPEN
+) -> Generator[Namespace]:
     """The namespace a machine would get."""
 
     def enter() -> subprocess.Popen[bytes]:
-        network.enter(link)
+        network.enter(link, egress)
         return subprocess.Popen(["sleep", "600"])
 
     namespace = Namespace(call_in_thread(enter))

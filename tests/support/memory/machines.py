@@ -20,6 +20,7 @@ from opencomputer.server.contracts.driver import (
 )
 from opencomputer.server.contracts.machine import Connection, Identity
 from opencomputer.server.domain.capacity import HostLoad
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.domain.errors import NothingListens
 from tests.support.memory.files import MemoryFiles
 from tests.support.memory.processes import MemoryProcess, MemoryProcesses
@@ -43,6 +44,7 @@ class MemoryMachine:
         self.spec = spec
         self.token = token
         self.limits = spec.limits
+        self.egress = spec.egress
         self.identity: Identity | None = None
         self.processes = MemoryProcesses()
         self.files = MemoryFiles()
@@ -119,6 +121,10 @@ class MemoryMachine:
         await self._host.before("set_limits", self.id)
         self.limits = limits
 
+    async def set_egress(self, mode: EgressMode) -> None:
+        await self._host.before("set_egress", self.id)
+        self.egress = mode
+
     async def usage(self) -> Usage:
         return Usage(64 << 20, self.cpu_seconds, 3, 0, 0)
 
@@ -138,9 +144,9 @@ class MemoryMachine:
 class MemoryHost:
     """Implements Machines, and HostGauge.
 
-    `before` is called ahead of each step, "start", "started", "identify", "set_limits", "rest",
-    "save", "saved" (not told yet), "go_on", "stop", "adopt", "survey" and "discard", and may raise, wait, or
-    do what interferes.
+    `before` is called ahead of each step, "start", "started", "identify", "set_limits",
+    "set_egress", "rest", "save", "saved" (not told yet), "go_on", "stop", "adopt", "survey" and "discard",
+    and may raise, wait, or do what interferes.
     """
 
     def __init__(self, capabilities: Capabilities = NO_SNAPSHOTS) -> None:

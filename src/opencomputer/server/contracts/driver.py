@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NewType, Protocol
 
+from opencomputer.server.domain.egress import EgressMode
+
 MachineId = NewType("MachineId", str)
 """`m` followed by 15 lower-case hex digits: ids of one length, because runsc accepts prefixes."""
 
@@ -75,7 +77,7 @@ class MachineSpec:
     limits: Limits
     token: str
     memory_image: Path | None = None
-    network: bool = True
+    egress: EgressMode = EgressMode.OPEN
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,11 @@ class Running(Protocol):
         ...
 
     async def set_limits(self, limits: Limits) -> None: ...
+
+    async def set_egress(self, mode: EgressMode) -> None:
+        """Change what is let out of the machine, at once: connections that the new mode does not permit
+        get nothing through any more. Holds until it is changed again, whatever becomes of this process."""
+        ...
 
     async def usage(self) -> Usage: ...
 

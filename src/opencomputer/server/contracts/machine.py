@@ -15,6 +15,7 @@ from opencomputer.server.contracts.driver import (
     MachineSpec,
     Usage,
 )
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.domain.machine import (
     ExitStatus,
     FileContent,
@@ -189,6 +190,10 @@ class Machine(Protocol):
         ...
 
     async def set_limits(self, limits: Limits) -> None: ...
+
+    async def set_egress(self, mode: EgressMode) -> None:
+        """As `Running.set_egress`."""
+        ...
 
     async def usage(self) -> Usage: ...
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from opencomputer.server.contracts.driver import MachineId
+from opencomputer.server.domain.egress import EgressMode
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,22 @@ class MachineNetwork(Protocol):
         """Stop this process's part. Links and firewall stay: machines outlive the server."""
         ...
 
-    def reserve(self, machine_id: MachineId, *, egress: bool) -> Link:
+    def reserve(self, machine_id: MachineId) -> Link:
         """Take a free subnet for a machine. Raises NoCapacity when none is left."""
         ...
 
-    def enter(self, link: Link) -> None:
-        """Move the *calling thread* into a new network namespace that has the machine's end of `link`.
+    def enter(self, link: Link, egress: EgressMode) -> None:
+        """Move the *calling thread* into a new network namespace that has the machine's end of `link`,
+        which lets out what `egress` permits.
 
         The thread stays there for good, so it must not be one of a pool. The namespace and both ends
         of the link live as long as some process is in it.
         """
+        ...
+
+    def set_egress(self, link: Link, egress: EgressMode) -> None:
+        """Let out what `egress` permits from now on, whatever becomes of this process. Atomic. Raises OSError
+        when the link is gone."""
         ...
 
     def release(self, machine_id: MachineId) -> None:

@@ -60,6 +60,10 @@ class Netlink:
     def bring_up(self, name: str) -> None:
         self._socket.link("set", index=self._index(name), state="up")
 
+    def set_group(self, name: str, group: int) -> None:
+        """Put an interface into a device group, which rules of the packet filter can ask for. Atomic."""
+        self._socket.link("set", index=self._index(name), group=group)
+
     def route_everything_to(self, gateway: str) -> None:
         self._socket.route("add", dst="default", gateway=gateway)
 

@@ -20,6 +20,7 @@ from opencomputer.server.contracts.driver import (
     Usage,
 )
 from opencomputer.server.contracts.machine import Connection, Files, Identity, Processes
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.domain.errors import (
     GuestFault,
     InvalidInput,
@@ -181,6 +182,9 @@ class LinkedMachine:
 
     async def set_limits(self, limits: Limits) -> None:
         await self._running.set_limits(limits)
+
+    async def set_egress(self, mode: EgressMode) -> None:
+        await self._running.set_egress(mode)
 
     async def usage(self) -> Usage:
         return await self._running.usage()

@@ -11,11 +11,19 @@ from pathlib import Path
 
 from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.contracts.network import Link
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.host.kernel import Unshare, unshare
 from opencomputer.server.host.netlink import Netlink, interface_exists, interface_names, interface_traffic
-from opencomputer.server.host.nftables import apply_ruleset
+from opencomputer.server.host.nftables import FirewallRefused, apply_ruleset
 from opencomputer.server.network.resolver import Resolver, ResolverConfig
-from opencomputer.server.network.ruleset import RulesetSpec, interface_prefix, removal, ruleset
+from opencomputer.server.network.ruleset import (
+    DEVICE_GROUPS,
+    RulesetSpec,
+    interface_prefix,
+    removal,
+    replacement,
+    ruleset,
+)
 from opencomputer.server.network.slots import PREFIX_LENGTH, Slots, subnet
 
 _NODE = "node"
@@ -29,13 +37,17 @@ _DEFAULT_RESOLVER = ResolverConfig()
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """`metadata_port` and `resolver_port` are ports of the node's own address, which nobody else has."""
+    """All ports are ports of the node's own address, which nobody else has.
+
+    At `proxy_port` programs that know of the proxy arrive, at `transparent_port` what is led there."""
 
     node_tag: str
     machine_network: IPv4Network = _DEFAULT_NETWORK
     slots_dir: Path = Path("/run/opencomputer/links")
     metadata_port: int = 9254
     resolver_port: int = 9253
+    proxy_port: int = 9252
+    transparent_port: int = 9251
     resolver: ResolverConfig = _DEFAULT_RESOLVER
     flows_per_machine: int = 16_384
 
@@ -80,13 +92,13 @@ class MachineLinks:
         await self.close()
         await asyncio.to_thread(self._leave_host)
 
-    def reserve(self, machine_id: MachineId, *, egress: bool) -> Link:
-        prefix = interface_prefix(self._config.node_tag, egress=egress)
+    def reserve(self, machine_id: MachineId) -> Link:
+        prefix = interface_prefix(self._config.node_tag)
         slot = self._slots.take(self._config.node_tag, machine_id, lambda number: f"{prefix}{number:04x}")
         addresses = subnet(self._config.machine_network, slot)
         return Link(slot, f"{prefix}{slot:04x}", addresses.guest, addresses.gateway, PREFIX_LENGTH)
 
-    def enter(self, link: Link) -> None:
+    def enter(self, link: Link, egress: EgressMode) -> None:
         host_namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
             with Netlink() as host:
@@ -95,8 +107,14 @@ class MachineLinks:
                 unshare(Unshare.NETWORK)
                 with Netlink() as inside:
                     self._plug(link, host, inside, host_namespace)
+                # Before anything is let out: a link begins in no group, and that one is closed.
+                host.set_group(link.host_interface, DEVICE_GROUPS[egress])
         finally:
             os.close(host_namespace)
+
+    def set_egress(self, link: Link, egress: EgressMode) -> None:
+        with Netlink() as netlink:
+            netlink.set_group(link.host_interface, DEVICE_GROUPS[egress])
 
     def release(self, machine_id: MachineId) -> None:
         for slot, owner in self._slots.owned(self._config.node_tag).items():
@@ -145,18 +163,26 @@ class MachineLinks:
             netlink.add_address("lo", self.node_address, 32, label=f"lo:oc{self._config.node_tag}")
             # Larger packets than the way out takes would depend on every router reporting it.
             self._mtu = min(_MTU, netlink.uplink_mtu() or _MTU)
-        apply_ruleset(
-            ruleset(
-                RulesetSpec(
-                    node_tag=self._config.node_tag,
-                    node_address=self.node_address,
-                    metadata_port=self._config.metadata_port,
-                    resolver_port=self._config.resolver_port,
-                    flows=self._config.flows_per_machine,
-                    only_machines=only_machines,
-                )
-            )
+        self._apply_rules(only_machines=only_machines)
+
+    def _apply_rules(self, *, only_machines: bool) -> None:
+        config = self._config
+        spec = RulesetSpec(
+            node_tag=config.node_tag,
+            node_address=self.node_address,
+            metadata_port=config.metadata_port,
+            resolver_port=config.resolver_port,
+            proxy_port=config.proxy_port,
+            transparent_port=config.transparent_port,
+            machine_network=str(config.machine_network),
+            flows=config.flows_per_machine,
+            only_machines=only_machines,
         )
+        try:
+            apply_ruleset(ruleset(spec))
+        except FirewallRefused:
+            # Another version of this server has put up chains or sets of another kind.
+            apply_ruleset(replacement(spec))
 
     def _switch_forwarding_on(self) -> bool:
         """Let the host pass packets on; returns whether it did not before.

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from opencomputer.server.contracts.driver import MachineId
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.domain.errors import (
     ArtefactDamaged,
     ArtefactMissing,
@@ -53,6 +55,27 @@ async def test_a_machine_goes_on_from_the_memory_and_the_layers_that_were_saved(
         assert spec.memory_image == process.artefacts.folder / "memories" / checkpoint.memory.id
         assert [path.name for path in spec.layers] == ["base", *checkpoint.origin.layers]
         assert spec.token == checkpoint.memory.guest_token
+
+
+@pytest.mark.parametrize("way", ["fresh", "saved", "cold"])
+async def test_a_machine_is_closed_before_it_is_told_whose_it_is(node: Node, way: str) -> None:
+    """What goes on inside then must not find the network of the pool."""
+    seen: list[EgressMode] = []
+
+    async def look(step: str, machine: MachineId) -> None:
+        if step == "identify":
+            seen.append(node.host.machines[machine].egress)
+
+    async with node.process() as process:
+        row, checkpoint = await saved(process)
+        row = replace(row, network_enabled=False)
+        node.host.before = look
+        if way == "fresh":
+            await process.boot.fresh(row, BASE)
+        else:
+            memory = checkpoint.memory if way == "saved" else None
+            await process.boot.saved(row, checkpoint.origin.layers, memory, copied=True)
+    assert seen == [EgressMode.CLOSED]
 
 
 MEMORY_FAULTS = [ArtefactDamaged(), ArtefactMissing(), StartFailed()]

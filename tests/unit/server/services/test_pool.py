@@ -13,6 +13,8 @@ from opencomputer.server.domain.capacity import PoolPolicy
 from opencomputer.server.domain.errors import NoCapacity
 from tests.unit.server.services.harness import BASE, LIMITS, Node, pool_of, ready, settle
 
+OTHER_LIMITS = replace(LIMITS, disk_bytes=2 * LIMITS.disk_bytes)
+
 pytestmark = pytest.mark.anyio
 
 NEWER = replace(BASE, hash="h2")
@@ -261,32 +263,23 @@ async def test_one_who_waits_for_the_older_build_is_still_served(node: Node) -> 
         assert list(node.host.machines) == [machine.id]
 
 
-async def test_a_machine_without_network_is_started_for_the_claim(node: Node) -> None:
-    node.policy = pool_of(1)
-    async with node.process() as process:
-        process.pool.stock(BASE)
-        await settle(10)
-        machine = await process.pool.claim(BASE, network=False)
-        assert [spec.network for spec in node.host.started if spec.id == machine.id] == [False]
-
-
 async def test_a_machine_with_another_disk_is_started_for_the_claim(node: Node) -> None:
     """The size of a disk cannot be changed."""
     node.policy = pool_of(1)
     async with node.process() as process:
         process.pool.stock(BASE)
         await settle(10)
-        machine = await process.pool.claim(BASE, replace(LIMITS, disk_bytes=2 * LIMITS.disk_bytes))
+        machine = await process.pool.claim(BASE, OTHER_LIMITS)
         (spec,) = (each for each in node.host.started if each.id == machine.id)
-        assert spec.limits == replace(LIMITS, disk_bytes=2 * LIMITS.disk_bytes)
+        assert spec.limits == OTHER_LIMITS
         assert ready(process.pool) == 1
 
 
-async def test_a_machine_without_network_that_takes_too_long_is_no_capacity(node: Node) -> None:
+async def test_a_machine_of_another_size_that_takes_too_long_is_no_capacity(node: Node) -> None:
     node.host.start_seconds = 1000
     async with node.process() as process:
         with pytest.raises(NoCapacity):
-            await process.pool.claim(BASE, network=False)
+            await process.pool.claim(BASE, OTHER_LIMITS)
     assert node.tables.machines == {}
 
 
@@ -294,7 +287,7 @@ async def test_claims_that_no_member_can_serve_are_no_demand_for_members(node: N
     node.policy = PoolPolicy(memory_share=0.9, machine_bytes=1 << 20, minimum=0, maximum=50)
     async with node.process() as process:
         for _ in range(5):
-            await process.pool.claim(BASE, network=False)
+            await process.pool.claim(BASE, OTHER_LIMITS)
         await settle(30)
         assert ready(process.pool) == 0
         await process.pool.claim(BASE)

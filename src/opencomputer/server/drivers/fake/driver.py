@@ -108,7 +108,9 @@ class FakeDriver:
         guest = await start_guest(self._config.python, self._config.inside, spec.token, folder)
         await self.faults.before("record")
         self._misbehave(guest)
-        return FakeMachine(spec.id, guest, folder, self.faults, spec.limits)
+        machine = FakeMachine(spec.id, guest, folder, self.faults, spec.limits)
+        machine.egress = spec.egress
+        return machine
 
     def _misbehave(self, guest: GuestProcess) -> None:
         if self.faults.mute:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 class FakeFaults:
     """May be changed at any time by whoever holds it; the driver looks at it before each step.
 
-    The steps are "start", "folder", "guest", "record", "freeze", "thaw", "save", "go_on", "stop",
-    "adopt", "survey" and "discard".
+    The steps are "start", "folder", "guest", "record", "freeze", "thaw", "save", "go_on", "set_egress",
+    "stop", "adopt", "survey" and "discard".
     """
 
     fail_on: dict[str, Exception] = field(default_factory=dict[str, Exception])

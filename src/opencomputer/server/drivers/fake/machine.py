@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage, not_still
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.domain.errors import Conflict, MachineLost
 from opencomputer.server.drivers.fake.faults import FakeFaults
 from opencomputer.server.drivers.fake.guest_process import GuestProcess
@@ -36,6 +37,8 @@ class FakeMachine:
         self._folder = folder
         self._faults = faults
         self.limits = limits
+        self.egress = EgressMode.OPEN
+        """The mode it was given last. Nothing enforces it here."""
         self._stopped = False
 
     @property
@@ -80,6 +83,11 @@ class FakeMachine:
         if limits.memory_bytes < (await self.usage()).memory_bytes:
             raise Conflict("The machine uses more memory than that.")
         self.limits = limits
+
+    async def set_egress(self, mode: EgressMode) -> None:
+        await self._faults.before("set_egress")
+        self._check_alive()
+        self.egress = mode
 
     async def usage(self) -> Usage:
         self._check_alive()

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.contracts.network import Link
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.drivers.gvisor.config import MachineFolder, empty_folder
 from opencomputer.server.drivers.gvisor.disk import begin_layer
 from opencomputer.server.drivers.gvisor.node import Node
@@ -49,6 +50,7 @@ class LaunchPlan:
     folder: MachineFolder
     layers: Sequence[Path]
     link: Link
+    egress: EgressMode
     argv: Sequence[str]
     abandoned: threading.Event
 
@@ -59,7 +61,7 @@ def launch(node: Node, plan: LaunchPlan) -> int:
     Blocks and spends the calling thread. Raises LaunchFailed, LaunchAbandoned, OSError.
     """
     node.before_step("network")
-    node.network.enter(plan.link)
+    node.network.enter(plan.link, plan.egress)
     node.before_step("mounts")
     _mount_inside(node, plan)
     node.before_step("runsc")

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage, not_still
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.domain.errors import (
     Conflict,
     HostDiskFull,
@@ -95,6 +96,13 @@ class GvisorMachine:
         if not self._node.disks.has_size(self._node.folder(self._id), limits.disk_bytes):
             raise NotSupported("The size of a disk cannot be changed.")
         self._group.set_limits(group_limits(limits))
+
+    async def set_egress(self, mode: EgressMode) -> None:
+        try:
+            await finish(asyncio.to_thread(self._node.network.set_egress, self._state.link, mode))
+        except OSError:
+            self._check_alive()  # the link goes with the machine
+            raise
 
     async def usage(self) -> Usage:
         self._check_alive()

@@ -91,7 +91,7 @@ def _start(node: Node, spec: MachineSpec, attempt: _Attempt) -> Started:
     node.before_step("group")
     node.group(spec.id).create(group_limits(spec.limits))
     node.before_step("link")
-    link = node.network.reserve(spec.id, egress=spec.network)
+    link = node.network.reserve(spec.id)
     node.before_step("files")
     birth = Birth(spec.limits.memory_bytes) if spec.memory_image is None else read_birth(spec.memory_image)
     _write_files(node, spec, folder, birth)
@@ -101,7 +101,7 @@ def _start(node: Node, spec: MachineSpec, attempt: _Attempt) -> Started:
         argv = node.runsc.run(spec.id, folder)
     else:
         argv = node.runsc.restore(spec.id, folder, spec.memory_image)
-    plan = LaunchPlan(spec.id, folder, spec.layers, link, argv, attempt.abandoned)
+    plan = LaunchPlan(spec.id, folder, spec.layers, link, spec.egress, argv, attempt.abandoned)
     console = launch(node, plan)
     kernel = reference(int(folder.pid_file.read_text()))
     if kernel is None:

@@ -17,6 +17,7 @@ from opencomputer.server.contracts.machine import Identity, Machine
 from opencomputer.server.contracts.stores import SandboxFields
 from opencomputer.server.contracts.templates import TemplateCatalogue, TemplateLayers
 from opencomputer.server.domain import naming
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.domain.errors import (
     ArtefactDamaged,
     ArtefactMissing,
@@ -129,7 +130,7 @@ class Boot:
             limits=machine_limits(sandbox.shape),
             token=token,
             memory_image=None if memory is None else memory.path,
-            network=sandbox.network_enabled,
+            egress=egress_mode(sandbox),
         )
         try:
             async with self._admission.place():
@@ -156,10 +157,11 @@ class Boot:
 
     async def _claim(self, sandbox: Sandbox, template: TemplateLayers) -> Machine:
         limits = machine_limits(sandbox.shape)
-        machine = await self._pool.claim(template, limits, network=sandbox.network_enabled)
+        machine = await self._pool.claim(template, limits)
         try:
             token = naming.new_guest_token()
             await machine.set_limits(limits)
+            await machine.set_egress(egress_mode(sandbox))
             layers = self._provisioning.layers(machine)
             fields: SandboxFields = {"layers": layers, "origin_layers": layers}
             await self._provisioning.claim(machine, sandbox.id, token, fields)
@@ -168,6 +170,10 @@ class Boot:
             await asyncio.shield(self._provisioning.stop(machine))
             raise
         return machine
+
+
+def egress_mode(sandbox: Sandbox) -> EgressMode:
+    return EgressMode.OPEN if sandbox.network_enabled else EgressMode.CLOSED
 
 
 def facts_of_machine(sandbox: Sandbox, layers: tuple[LayerId, ...]) -> SandboxFields:

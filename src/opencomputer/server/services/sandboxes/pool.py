@@ -70,7 +70,8 @@ class Pool:
 
     When nobody waits the pool is refilled, one machine at a time and with what the processor has left, so
     that the host belongs to those who use it; while enough is left, not before the last claim is a moment
-    ago. A member has had a rehearsal; its claimer sets its limits.
+    ago. A member has had a rehearsal; its claimer sets its limits and what it
+    may reach.
     """
 
     def __init__(
@@ -132,18 +133,16 @@ class Pool:
     def put(self, template: TemplateLayers, machine: Machine) -> None:
         self._shelf(template).ready.append(machine)
 
-    async def claim(
-        self, template: TemplateLayers, limits: Limits | None = None, *, network: bool = True
-    ) -> Machine:
+    async def claim(self, template: TemplateLayers, limits: Limits | None = None) -> Machine:
         """A machine that nobody else has. Raises NoCapacity when none could be had in time.
 
-        One that no member can be, without a network or of another size, is started for this: what programs
-        inside see of their memory and disk is settled when a machine is born.
+        One of another size than members have is started for this: what programs inside see of their memory
+        and disk is settled when a machine is born.
         """
         shelf = self._shelf(template)
         limits = limits or self._settings.limits
-        if not network or limits != self._settings.limits:
-            return await self._start_apart(shelf, limits, network=network)
+        if limits != self._settings.limits:
+            return await self._start_apart(shelf, limits)
         shelf.claims.append(self._clock.monotonic())
         self._drop_dead(shelf)
         self._changed.set()
@@ -169,10 +168,10 @@ class Pool:
             with suppress(ValueError):
                 shelf.waiting.remove(future)
 
-    async def _start_apart(self, shelf: _Shelf, limits: Limits, *, network: bool) -> Machine:
+    async def _start_apart(self, shelf: _Shelf, limits: Limits) -> Machine:
         try:
             async with asyncio.timeout(_CLAIM_SECONDS):
-                return await self._start(shelf, limits, network=network)
+                return await self._start(shelf, limits)
         except TimeoutError:
             raise NoCapacity from None
 
@@ -290,7 +289,7 @@ class Pool:
         shelf.ready.append(machine)
         return True
 
-    async def _start(self, shelf: _Shelf, apart: Limits | None = None, *, network: bool = True) -> Machine:
+    async def _start(self, shelf: _Shelf, apart: Limits | None = None) -> Machine:
         async with self._admission.place():
             limits = apart or self._settings.limits
             golden = await self._golden.get(shelf.template, limits)
@@ -302,7 +301,6 @@ class Pool:
                 limits=replace(limits, cpu_weight=_REFILL_WEIGHT) if ahead else limits,
                 token=token,
                 memory_image=golden.memory if golden else None,
-                network=network,
             )
             machine = await self._provisioning.start(
                 spec,
