@@ -8,6 +8,7 @@ import socket
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.box import Box, new_box
@@ -37,6 +38,36 @@ def test_a_hundred_megabytes_there_and_back(box: Box) -> None:
     back = box.read("large.bin")
     assert back.headers["content-length"] == str(len(content))
     assert hashlib.sha256(back.content).hexdigest() == digest
+
+
+def test_a_signed_url_gives_large_files_and_their_parts_and_wakes_the_sandbox(
+    server: ServerProcess, box: Box
+) -> None:
+    assert server.process is not None
+    piece = os.urandom(MIB)
+    digest = hashlib.sha256(piece * 100).hexdigest()
+    urls = {
+        operation: box.client.post(f"{box.path}/files/{operation}-url", json={"path": "by url.bin"}).json()[
+            "url"
+        ]
+        for operation in ("upload", "download")
+    }
+    before = peak_bytes(server.process.pid)
+    with httpx.Client(timeout=60) as anybody:
+        stored = anybody.put(urls["upload"], content=(piece for _ in range(100)))
+        assert stored.status_code == 204
+        assert box.output("sha256sum < 'by url.bin'").split()[0] == digest
+        received = hashlib.sha256()
+        with anybody.stream("GET", urls["download"]) as answer:
+            assert answer.headers["content-length"] == str(100 * MIB)
+            for chunk in answer.iter_raw(MIB):
+                received.update(chunk)
+        assert received.hexdigest() == digest
+        assert peak_bytes(server.process.pid) - before < 32 * MIB
+        assert box.client.post(f"{box.path}/hibernate").status_code == 200
+        last = anybody.get(urls["download"], headers={"Range": f"bytes={99 * MIB}-"})
+        assert (last.status_code, last.content) == (206, piece)
+    assert box.output("rm 'by url.bin'; echo awake") == "awake"
 
 
 def test_a_stream_of_any_size_takes_little_memory(server: ServerProcess, box: Box) -> None:

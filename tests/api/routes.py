@@ -30,6 +30,15 @@ DATA_PLANE = [
     ("DELETE", "/sandboxes/{id}/files?path=x"),
     ("GET", "/sandboxes/{id}/files/list"),
     ("POST", "/sandboxes/{id}/files/mkdir?path=x"),
+    ("POST", "/sandboxes/{id}/files/download-url"),
+    ("POST", "/sandboxes/{id}/files/upload-url"),
+]
+
+# With a signature in the query instead of a credential.
+SIGNED = [
+    ("GET", "/sandboxes/{id}/files/download"),
+    ("HEAD", "/sandboxes/{id}/files/download"),
+    ("PUT", "/sandboxes/{id}/files/upload"),
 ]
 
 SOCKETS = ["/sandboxes/{id}/exec/{sid}", "/sandboxes/{id}/agent/{sid}", "/sandboxes/{id}/pty/{sid}"]
@@ -46,6 +55,7 @@ CONTROL_OF_ONE = [
     ("POST", "/sandboxes/{id}/power-cycle"),
     ("POST", "/sandboxes/{id}/fork"),
     ("GET", "/sandboxes/{id}/diff"),
+    ("POST", "/sandboxes/{id}/files/revoke-urls"),
     ("POST", "/sandboxes/{id}/checkpoints"),
     ("GET", "/sandboxes/{id}/checkpoints"),
     ("POST", "/sandboxes/{id}/checkpoints/{cid}/restore"),
@@ -93,6 +103,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "/sandboxes/{id}/exec": {"cmd": "true"},
     "/sandboxes/{id}/pty/{sid}/resize": {"cols": 80, "rows": 24},
     "/sandboxes/{id}/agent/{sid}/prompt": {"text": "hello"},
+    "/sandboxes/{id}/files/download-url": {"path": "x"},
+    "/sandboxes/{id}/files/upload-url": {"path": "x"},
     "/sandboxes/{id}/checkpoints": {"name": "before"},
     "/sandboxes/checkpoints/{cid}/patches": {"script": "true"},
     "/api-keys": {"name": "another"},
@@ -111,10 +123,6 @@ NOT_OFFERED = [
     ("GET", "/sandboxes/{id}/tags"),
     ("PUT", "/sandboxes/{id}/tags"),
     ("GET", "/tags"),
-    ("POST", "/sandboxes/{id}/files/download-url"),
-    ("POST", "/sandboxes/{id}/files/upload-url"),
-    ("GET", "/sandboxes/{id}/files/download"),
-    ("PUT", "/sandboxes/{id}/files/upload"),
     ("POST", "/sandboxes/{id}/preview"),
     ("GET", "/sandboxes/{id}/preview"),
     ("DELETE", "/sandboxes/{id}/preview/8080"),

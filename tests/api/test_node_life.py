@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from opencomputer.server.identity import DataFolderBusy
+from opencomputer.server.identity import DataFolder, DataFolderBusy, NodeIdentity, write_private
 from opencomputer.server.listeners import AddressInUse
 from opencomputer.server.machines.launcher import Launcher
 from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all, output, receive_all, until
@@ -37,6 +37,24 @@ async def test_the_first_start_makes_an_organisation_and_tells_the_way(fresh: No
         assert again == {"apiUrl": url, "apiKey": told["apiKey"]}
         async with api_of(url, told["apiKey"]) as api:
             assert len((await api.get("/api-keys")).json()) == 1
+
+
+async def test_a_data_folder_of_an_earlier_version_gets_the_secrets_that_it_lacks(fresh: NodeFolder) -> None:
+    file = fresh.data / "node.json"
+    fresh.data.mkdir(parents=True)
+    write_private(file, {"tag": "abcdef", "tokenSecret": "11" * 32})
+    identities: list[NodeIdentity] = []
+    for _ in range(2):
+        folder = DataFolder(fresh.data)
+        identities.append(folder.open())
+        folder.close()
+    first, second = identities
+    assert first == second
+    assert (first.tag, first.token_secret) == ("abcdef", b"\x11" * 32)
+    assert len(first.file_url_secret) == 32
+    assert first.file_url_secret != first.token_secret
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert first.file_url_secret.hex() not in repr(first)
 
 
 async def test_the_first_key_may_be_given_and_counts_once_only(fresh: NodeFolder) -> None:

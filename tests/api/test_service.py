@@ -5,7 +5,16 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.api.routes import DATA_PLANE, NOT_OFFERED, OFFERED, OWN_SANDBOX, body_of, filled, known_routes
+from tests.api.routes import (
+    DATA_PLANE,
+    NOT_OFFERED,
+    OFFERED,
+    OWN_SANDBOX,
+    SIGNED,
+    body_of,
+    filled,
+    known_routes,
+)
 from tests.support.node import Api
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +61,7 @@ async def test_who_am_i(api: Api) -> None:
 
 async def test_the_table_of_these_tests_is_complete(api: Api) -> None:
     """A route that no table knows is a route that the tests of credentials and tenancy pass over."""
-    offered = {(method, path.split("?")[0]) for method, path in OFFERED}
+    offered = {(method, path.split("?")[0]) for method, path in [*OFFERED, *SIGNED]}
     known = await known_routes(api)
     beside = {("GET", "/health"), ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")}
     listed = {(method, path.replace("{name}", "base")) for method, path in known - beside}

@@ -48,6 +48,7 @@ ALLOWED: Mapping[str, Sequence[str]] = {
         "server.http",
         "server.node",
         "server.settings",
+        "server.identity",
     ),
     "server.main": ("server", "inside"),
 }

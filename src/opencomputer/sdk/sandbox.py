@@ -19,6 +19,7 @@ from opencomputer.sdk.control_plane import Call, ControlPlane, get, post_once, w
 from opencomputer.sdk.diffs import FileChange
 from opencomputer.sdk.endpoint import Endpoint
 from opencomputer.sdk.exec import Exec
+from opencomputer.sdk.file_urls import FileUrls
 from opencomputer.sdk.files import Filesystem
 from opencomputer.sdk.forks import ForkOptions
 from opencomputer.sdk.image import Image
@@ -31,7 +32,7 @@ from opencomputer.sdk.snapshots import manifest
 _CREATE_SECONDS = 120.0
 
 
-class Sandbox:
+class Sandbox(FileUrls):
     """One sandbox. Made by `create` or `connect`, never directly.
 
     Used as a context manager the sandbox is killed at the end. What the server refuses raises an

@@ -25,6 +25,7 @@ from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
 from opencomputer.server.domain.limits import resolve_shape
 from opencomputer.server.http.app import create_app
 from opencomputer.server.http.metadata import create_metadata_app
+from opencomputer.server.identity import NodeIdentity
 from opencomputer.server.node import Parts
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
@@ -37,6 +38,7 @@ from opencomputer.server.services.sandboxes.builder_machines import HiddenMachin
 from opencomputer.server.services.sandboxes.capture import Captures
 from opencomputer.server.services.sandboxes.collection import Collection
 from opencomputer.server.services.sandboxes.commands import Commands
+from opencomputer.server.services.sandboxes.file_urls import FileUrls
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 from opencomputer.server.services.sandboxes.idle import IdleTimeouts
@@ -90,18 +92,26 @@ class _Supply:
     pool: Pool
 
 
+@dataclass(frozen=True)
+class _Doors:
+    """What decides who may come in."""
+
+    access: Access
+    file_urls: FileUrls
+
+
 def compose(
-    settings: Settings, plugins: Plugins, background: Background, token_secret: bytes, golden_folder: Path
+    settings: Settings, plugins: Plugins, background: Background, identity: NodeIdentity, golden_folder: Path
 ) -> Parts:
     supply = _supply(settings, plugins, golden_folder)
     machinery = _machinery(settings, plugins, background, supply)
-    access = Access(plugins.organisations, plugins.api_keys, plugins.clock, token_secret)
-    services = _services(settings, plugins, machinery, supply, access)
+    doors = _doors(plugins, identity)
+    services = _services(settings, plugins, machinery, supply, doors)
     return Parts(
         app=create_app(services),
         metadata_app=create_metadata_app(services),
         metadata_at=plugins.metadata_at,
-        access=access,
+        access=doors.access,
         lifecycle=machinery.lifecycle,
         pool=supply.pool,
         reconciler=Reconciler(machinery, supply.pool, supply.golden),
@@ -110,6 +120,13 @@ def compose(
             Collection(plugins.artefacts, plugins.snapshots, supply.golden, plugins.templates, plugins.clock),
             ImageUpkeep(services.images, services.snapshots, plugins.clock),
         ),
+    )
+
+
+def _doors(plugins: Plugins, identity: NodeIdentity) -> _Doors:
+    return _Doors(
+        Access(plugins.organisations, plugins.api_keys, plugins.clock, identity.token_secret),
+        FileUrls(plugins.sandboxes, plugins.clock, identity.file_url_secret),
     )
 
 
@@ -163,7 +180,7 @@ def _machinery(settings: Settings, plugins: Plugins, background: Background, sup
 
 
 def _services(
-    settings: Settings, plugins: Plugins, machinery: Machinery, supply: _Supply, access: Access
+    settings: Settings, plugins: Plugins, machinery: Machinery, supply: _Supply, doors: _Doors
 ) -> Services:
     clock, background = plugins.clock, machinery.background
     state = operations(machinery, plugins.patches)
@@ -171,7 +188,8 @@ def _services(
     sessions = Sessions()
     gateway = ModelGateway(plugins.models)
     return Services(
-        access=access,
+        access=doors.access,
+        file_urls=doors.file_urls,
         lifecycle=machinery.lifecycle,
         live=machinery.live,
         pool=supply.pool,

@@ -1,4 +1,4 @@
-"""What a node keeps of itself in its data folder: its tag, its token secret, its lock."""
+"""What a node keeps of itself in its data folder: its tag, its secrets, its lock."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import fcntl
 import json
 import os
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+_NEW = {"tag": 3, "tokenSecret": 32, "fileUrlSecret": 32}
+"""Everything that is chosen at random once, and in how many bytes."""
 
 
 class DataFolderBusy(Exception):
@@ -16,10 +19,14 @@ class DataFolderBusy(Exception):
 
 @dataclass(frozen=True)
 class NodeIdentity:
-    """`tag` is 6 hex digits and in the name of everything host-wide that belongs to this node."""
+    """`tag` is 6 hex digits and in the name of everything host-wide that belongs to this node.
+
+    Each secret signs one kind of thing only.
+    """
 
     tag: str
-    token_secret: bytes
+    token_secret: bytes = field(repr=False)
+    file_url_secret: bytes = field(repr=False)
 
 
 class DataFolder:
@@ -53,7 +60,9 @@ class DataFolder:
             raise DataFolderBusy(f"another server uses {self.path}") from None
         self._lock = lock
         stored = self._stored_identity()
-        return NodeIdentity(stored["tag"], bytes.fromhex(stored["tokenSecret"]))
+        return NodeIdentity(
+            stored["tag"], bytes.fromhex(stored["tokenSecret"]), bytes.fromhex(stored["fileUrlSecret"])
+        )
 
     def close(self) -> None:
         if self._lock is not None:
@@ -62,9 +71,13 @@ class DataFolder:
 
     def _stored_identity(self) -> dict[str, str]:
         file = self.path / "node.json"
-        if not file.exists():
-            write_private(file, {"tag": secrets.token_hex(3), "tokenSecret": secrets.token_hex(32)})
-        return json.loads(file.read_text())
+        stored: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
+        missing = _NEW.keys() - stored.keys()
+        if missing:
+            # What earlier versions did not know is added to what they made.
+            stored |= {name: secrets.token_hex(_NEW[name]) for name in sorted(missing)}
+            write_private(file, stored)
+        return stored
 
 
 def write_private(file: Path, content: dict[str, str]) -> None:

@@ -75,7 +75,7 @@ async def node(settings: Settings) -> AsyncGenerator[str]:
         stack.push_async_callback(database.close)
         plugins = await _plugins(settings, identity, database, stack)
         background = await stack.enter_async_context(Background())
-        parts = compose(settings, plugins, background, identity.token_secret, folder.golden)
+        parts = compose(settings, plugins, background, identity, folder.golden)
         yield await stack.enter_async_context(running(settings, folder, parts))
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from opencomputer.server.contracts.machine import FileContent, FileEntry
+from opencomputer.server.domain.byte_ranges import ByteRange
 from opencomputer.server.domain.errors import FileMissing, OpenComputerError
 
 
@@ -18,7 +19,8 @@ class MemoryFiles:
         self.fail_on: dict[str, OpenComputerError] = {}
 
     @asynccontextmanager
-    async def read(self, path: str) -> AsyncGenerator[FileContent]:
+    async def read(self, path: str, part: ByteRange | None = None) -> AsyncGenerator[FileContent]:
+        assert part is None
         if path not in self.content:
             raise FileMissing
         content = self.content[path]

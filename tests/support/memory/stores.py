@@ -133,6 +133,10 @@ class MemorySandboxes:
         row = self._rows.get(sandbox_id)
         return row if row is not None and row.org_id == org_id else None
 
+    async def find(self, sandbox_id: SandboxId) -> Sandbox | None:
+        await self._tables.moment("sandboxes.find")
+        return self._rows.get(sandbox_id)
+
     async def by_idempotency_key(self, org_id: OrgId, key: str) -> Sandbox | None:
         await self._tables.moment("sandboxes.by_idempotency_key")
         mine = (row for row in self._rows.values() if row.org_id == org_id)

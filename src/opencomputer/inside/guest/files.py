@@ -15,9 +15,12 @@ _COPY_SIZE = 1 << 20
 
 
 class FileSource:
-    """A file that is read piece by piece. `size` is None where it cannot be known beforehand."""
+    """A file that is read piece by piece. `size` is None where it cannot be known beforehand.
 
-    def __init__(self, path: str) -> None:
+    Where it is known, at most `count` bytes are read, from `offset` on; a negative one counts from the end.
+    """
+
+    def __init__(self, path: str, offset: int = 0, count: int | None = None) -> None:
         # Without O_NONBLOCK, opening a FIFO would wait for its writer.
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         try:
@@ -25,14 +28,19 @@ class FileSource:
             if not stat.S_ISREG(found.st_mode):
                 raise Refusal(protocol.NOT_A_FILE, f"{path} is not a regular file")
             self.size = None if found.st_dev in _pseudo_devices() else found.st_size
+            self.start = 0 if self.size is None else _place(offset, self.size)
+            if self.start:
+                os.lseek(self._descriptor, self.start, os.SEEK_SET)
         except BaseException:
             os.close(self._descriptor)
             raise
-        self._left = self.size
+        self._left = None if self.size is None else self.size - self.start
+        if self._left is not None and count is not None:
+            self._left = min(self._left, count)
         self._path = path
 
     def read(self) -> bytes:
-        """The next piece; empty at the end. Never more than `size` in all: the file may be growing."""
+        """The next piece; empty at the end. Never more than was there at first: the file may be growing."""
         most = protocol.MAX_PIECE if self._left is None else min(self._left, protocol.MAX_PIECE)
         if most == 0:
             return b""
@@ -47,6 +55,10 @@ class FileSource:
         os.close(self._descriptor)
 
 
+def _place(offset: int, size: int) -> int:
+    return min(offset, size) if offset >= 0 else max(0, size + offset)
+
+
 class ListingSource:
     """The entries of a folder, sorted by name, as lines of JSON `{"n": name, "d": is folder, "s": size}`."""
 
@@ -58,6 +70,7 @@ class ListingSource:
             raise Refusal(code, f"{path} is not a directory") from error
         self._path = path
         self.size: int | None = None
+        self.start = 0
         self.shown_path = os.path.realpath(path) if ".." in path.split("/") else os.path.normpath(path)
 
     def read(self) -> bytes:

@@ -49,6 +49,8 @@ MAX_CONTROL = 1024 * 1024
 MAX_REQUEST = 4 * 1024 * 1024
 """The kernel takes 2 MiB of arguments and environment; some characters are longer in JSON."""
 MAX_HELLO = 256 * 1024
+MOST_BYTES = 1 << 62
+"""No number on the wire is larger."""
 
 _LIMITS = {
     HELLO: MAX_HELLO,
@@ -215,14 +217,14 @@ def optional_text(fields: JsonObject, key: str) -> str | None:
     return None if fields.get(key) is None else text(fields, key)
 
 
-def integer(fields: JsonObject, key: str, *, least: int = 0, most: int = 1 << 62) -> int:
+def integer(fields: JsonObject, key: str, *, least: int = 0, most: int = MOST_BYTES) -> int:
     value = fields.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ProtocolError(f"{key} must be an integer from {least} to {most}")
     return value
 
 
-def optional_integer(fields: JsonObject, key: str, *, least: int = 0, most: int = 1 << 62) -> int | None:
+def optional_integer(fields: JsonObject, key: str, *, least: int = 0, most: int = MOST_BYTES) -> int | None:
     return None if fields.get(key) is None else integer(fields, key, least=least, most=most)
 
 

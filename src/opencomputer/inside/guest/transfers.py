@@ -33,7 +33,9 @@ class FileRequests:
 
     def read(self, request: Request) -> None:
         path = self._path(request)
-        Sending(self._workers, request, path, lambda: FileSource(path))
+        offset = protocol.optional_integer(request.fields, "offset", least=-protocol.MOST_BYTES) or 0
+        count = protocol.optional_integer(request.fields, "count")
+        Sending(self._workers, request, path, lambda: FileSource(path, offset, count))
 
     def list_directory(self, request: Request) -> None:
         path = self._path(request)
@@ -126,7 +128,7 @@ class Sending(Stream):
             self._close()
             return
         shown = source.shown_path if isinstance(source, ListingSource) else None
-        self._request.reply({"size": source.size, "path": shown})
+        self._request.reply({"size": source.size, "start": source.start, "path": shown})
         self._go_on()
 
     def _refused(self, error: Exception) -> None:

@@ -15,6 +15,7 @@ from opencomputer.server.contracts.driver import (
     MachineSpec,
     Usage,
 )
+from opencomputer.server.domain.byte_ranges import ByteRange
 from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.domain.machine import (
     ExitStatus,
@@ -107,7 +108,12 @@ class Files(Protocol):
     Raises FileMissing, NotAFile, NotADirectory, FileConflict, FileForbidden, DiskFull, InvalidInput.
     """
 
-    def read(self, path: str) -> AbstractAsyncContextManager[FileContent]: ...
+    def read(self, path: str, part: ByteRange | None = None) -> AbstractAsyncContextManager[FileContent]:
+        """Of a file whose size is known, only `part`: then its `span` says which that is.
+
+        Raises RangeNotSatisfiable where the file has no byte of it.
+        """
+        ...
 
     async def write(self, path: str, chunks: AsyncIterator[bytes], *, size_hint: int | None = None) -> None:
         """Replace or create a file atomically. If `chunks` raises, the old file stays."""

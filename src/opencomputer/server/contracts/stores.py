@@ -59,6 +59,7 @@ class SandboxFields(TypedDict, total=False):
     hibernate_failures: int
     last_hibernate_error: str | None
     recovered: int | None
+    file_url_epoch: str | None
 
 
 class SandboxStore(Protocol):
@@ -70,6 +71,10 @@ class SandboxStore(Protocol):
         ...
 
     async def get(self, org_id: OrgId, sandbox_id: SandboxId) -> Sandbox | None: ...
+
+    async def find(self, sandbox_id: SandboxId) -> Sandbox | None:
+        """Of whatever organisation: for callers who prove in another way what they may do."""
+        ...
 
     async def by_idempotency_key(self, org_id: OrgId, key: str) -> Sandbox | None: ...
 

@@ -144,6 +144,12 @@ class SnapshotRefused(OpenComputerError):
     code = "snapshot_refused"
 
 
+class RangeNotSatisfiable(OpenComputerError):
+    """The file has no byte of the part that was asked for."""
+
+    code = "range_not_satisfiable"
+
+
 class GuestFault(OpenComputerError):
     """The machine's guest broke the protocol or did not answer in time."""
 

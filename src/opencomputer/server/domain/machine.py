@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from opencomputer.server.domain.byte_ranges import Span
+
 
 class ProcessKind(StrEnum):
     """What a guest session was started for. Listings choose by it."""
@@ -100,10 +102,14 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class FileContent:
-    """An open file in the machine. `size_bytes` is None where the size cannot be known (/proc)."""
+    """An open file in the machine. `size_bytes` is None where the size cannot be known (/proc).
+
+    `chunks` are all of it, or only its `span`.
+    """
 
     size_bytes: int | None
     chunks: AsyncIterator[bytes]
+    span: Span | None = None
 
 
 @dataclass(frozen=True)

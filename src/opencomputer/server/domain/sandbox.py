@@ -155,6 +155,8 @@ class Sandbox:
     last_hibernate_error: str | None = None
     recovered: int | None = None
     """The step of the recovery ladder that the last wake had to take; None when memory was restored."""
+    file_url_epoch: str | None = None
+    """Part of every signed URL of its files: another value revokes them all."""
 
     @property
     def visible(self) -> bool:

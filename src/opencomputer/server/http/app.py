@@ -26,6 +26,7 @@ from opencomputer.server.http.sandbox_api import (
     patches,
     power,
     sandboxes,
+    signed_files,
     snapshots,
     templates,
     terminal_socket,
@@ -44,6 +45,7 @@ _DATA_PLANE = (
     terminal_socket.router,
     agents.router,
     files.router,
+    signed_files.router,
 )
 # Fixed segments are matched before parameters: these stand before all that have a sandbox's id there.
 _FIXED = (forks.by_checkpoint, checkpoints.by_checkpoint, patches.router)
@@ -55,10 +57,20 @@ _CONTROL = (
     hibernation.router,
     power.router,
     diffs.router,
+    signed_files.control,
     images.router,
     snapshots.router,
     unsupported.router,
     sandboxes.control,
+)
+
+_EXPOSED = (
+    "X-Request-Id",
+    "Retry-After",
+    "X-Next-Cursor",
+    "Accept-Ranges",
+    "Content-Disposition",
+    "Content-Range",
 )
 
 
@@ -97,7 +109,7 @@ def create_app(services: Services, lifespan: Lifespan | None = None) -> FastAPI:
         allow_origins=["*"],
         allow_methods=["*"],
         allow_headers=["*"],
-        expose_headers=["X-Request-Id", "Retry-After", "X-Next-Cursor"],
+        expose_headers=_EXPOSED,
     )
     app.add_middleware(ActivityTracker)
     app.add_middleware(AccessLog, registry=app.state.metrics)

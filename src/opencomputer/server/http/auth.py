@@ -14,7 +14,7 @@ from opencomputer.server.domain.errors import Forbidden, NotReady
 from opencomputer.server.http.activity import begin_use
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sandboxes.live import LiveSandbox
-from opencomputer.wire.ids import SandboxId
+from opencomputer.wire.ids import OrgId, SandboxId
 
 PATIENCE_SECONDS = 2.0
 """How long a caller waits for a sandbox that wakes, if it would rather be told to ask again."""
@@ -53,7 +53,12 @@ async def live_sandbox(connection: HTTPConnection, caller: Caller) -> LiveSandbo
     """The running sandbox of the path, for a caller that may use its data plane. It is in use from now on."""
     sandbox_id = SandboxId(connection.path_params["sandbox_id"])
     check_data_plane(caller, sandbox_id)
-    reaching = services_of(connection).reach.live(caller.org_id, sandbox_id)
+    return await use_sandbox(connection, caller.org_id, sandbox_id)
+
+
+async def use_sandbox(connection: HTTPConnection, org_id: OrgId, sandbox_id: SandboxId) -> LiveSandbox:
+    """The sandbox as it runs, woken where it slept, for a caller who has shown that it may be used."""
+    reaching = services_of(connection).reach.live(org_id, sandbox_id)
     asks_again = connection.headers.get("x-osb-async-wake") == "1"
     live = await (_soon(reaching) if asks_again else reaching)
     begin_use(connection, live)

@@ -24,6 +24,7 @@ STATUS: Mapping[type[errors.OpenComputerError], int] = {
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
+    errors.RangeNotSatisfiable: 416,
     errors.Gone: 410,
     errors.Conflict: 409,
     errors.ConcurrencyLimit: 429,

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from opencomputer.inside.guest import protocol
 from opencomputer.inside.guest.protocol import JsonObject, ProtocolError
 from opencomputer.server.contracts.machine import FileContent, FileEntry
+from opencomputer.server.domain.byte_ranges import ByteRange, Span
 from opencomputer.server.domain.errors import GuestFault, InvalidInput, OpenComputerError
 from opencomputer.server.machines.dozing import Dozing
 from opencomputer.server.machines.faults import error_in
@@ -34,8 +35,8 @@ class LinkFiles:
         self._link = link
         self._dozing = dozing
 
-    def read(self, path: str) -> AbstractAsyncContextManager[FileContent]:
-        return self._read(path)
+    def read(self, path: str, part: ByteRange | None = None) -> AbstractAsyncContextManager[FileContent]:
+        return self._read(path, part)
 
     async def write(self, path: str, chunks: AsyncIterator[bytes], *, size_hint: int | None = None) -> None:
         async with self._dozing.awake():
@@ -53,7 +54,7 @@ class LinkFiles:
                 wire.cancel(stream)
 
     async def list(self, path: str) -> Sequence[FileEntry]:
-        async with self._download("list_directory", path) as (result, download):
+        async with self._download("list_directory", {"path": path}) as (result, download):
             try:
                 folder = protocol.text(result, "path")
                 return await _parse_listing(folder, download)
@@ -69,20 +70,30 @@ class LinkFiles:
             await self._link.call("remove", {"path": path}, seconds=_REMOVE_SECONDS)
 
     @asynccontextmanager
-    async def _read(self, path: str) -> AsyncGenerator[FileContent]:
-        async with self._download("read_file", path) as (result, download):
+    async def _read(self, path: str, part: ByteRange | None) -> AsyncGenerator[FileContent]:
+        fields: JsonObject = {"path": path, **_wanted(part)}
+        async with self._download("read_file", fields) as (result, download):
             try:
                 size = protocol.optional_integer(result, "size")
+                # A guest of an earlier version knows nothing of parts, and begins at the beginning.
+                start = protocol.optional_integer(result, "start") or 0
             except ProtocolError as error:
                 raise GuestFault("the guest's answer cannot be read") from error
-            yield FileContent(size, _exactly(size, download.chunks()))
+            if part is None or size is None:
+                yield FileContent(size, _exactly(size, download.chunks()))
+                return
+            span = part.within(size)
+            yield FileContent(size, _exactly(span.count, _cut(span, start, download.chunks())), span)
 
     @asynccontextmanager
-    async def _download(self, operation: str, path: str) -> AsyncGenerator[tuple[JsonObject, _Download]]:
+    async def _download(
+        self, operation: str, fields: JsonObject
+    ) -> AsyncGenerator[tuple[JsonObject, _Download]]:
         async with self._dozing.awake():
             download = _Download(self._link)
-            fields: JsonObject = {"path": path, "window": WINDOW}
-            wire, stream, result = await self._link.open(operation, fields, download, seconds=_OPEN_SECONDS)
+            wire, stream, result = await self._link.open(
+                operation, {**fields, "window": WINDOW}, download, seconds=_OPEN_SECONDS
+            )
             download.bind(wire, stream)
             try:
                 yield result, download
@@ -185,6 +196,29 @@ class _Upload(_Transfer):
     def _raise_if_ended(self) -> None:
         if self._ended:
             raise self._error or GuestFault("the guest ended a file before all of it was sent")
+
+
+def _wanted(part: ByteRange | None) -> JsonObject:
+    """What to ask the guest for: it knows the file's size, and we do not yet."""
+    if part is None:
+        return {}
+    if part.first is None:
+        return {"offset": -(part.last or 0)}
+    return {"offset": part.first, "count": None if part.last is None else part.last - part.first + 1}
+
+
+async def _cut(span: Span, start: int, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """`span` out of `chunks`, which begin at the byte `start` of the file."""
+    if start > span.start:
+        raise GuestFault("the guest leaves out some of a file")
+    skip, left = span.start - start, span.count
+    async for chunk in chunks:
+        kept = chunk[skip : skip + left]
+        skip, left = max(0, skip - len(chunk)), left - len(kept)
+        if kept:
+            yield kept
+        if not left:
+            return
 
 
 async def _exactly(size: int | None, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -11,6 +11,7 @@ from opencomputer.server.services.sandboxes.agents import Agents
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
 from opencomputer.server.services.sandboxes.commands import Commands
 from opencomputer.server.services.sandboxes.diffs import Diffs
+from opencomputer.server.services.sandboxes.file_urls import FileUrls
 from opencomputer.server.services.sandboxes.forks import Forks
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.hibernation import Hibernation
@@ -53,6 +54,7 @@ class Services:
     power: Power
     patches: Patches
     diffs: Diffs
+    file_urls: FileUrls
     images: Images
     snapshots: NamedSnapshots
     templates: TemplateCatalogue

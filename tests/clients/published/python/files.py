@@ -128,4 +128,29 @@ async def remove_refuses_the_root(sandbox):
     assert error.response.status_code == 400
 
 
+@covers("A15")
+async def signed_urls_give_and_take_files_without_a_key(sandbox):
+    name = "signed/größe ☕.txt"
+    upload = await sandbox.upload_url(name)
+    download = await sandbox.download_url(name, expires_in=60)
+    async with httpx.AsyncClient() as anybody:
+        assert (await anybody.get(download)).status_code == 404
+        assert (await anybody.put(upload, content=b"first and last")).status_code == 204
+        whole = await anybody.get(download)
+        assert (whole.status_code, whole.content) == (200, b"first and last")
+        assert "attachment" in whole.headers["content-disposition"]
+        part = await anybody.get(download, headers={"Range": "bytes=-4"})
+        assert (part.status_code, part.content) == (206, b"last")
+        assert (await anybody.put(download, content=b"no")).status_code == 405
+        swapped = download.replace("/files/download", "/files/upload")
+        assert (await anybody.put(swapped, content=b"no")).status_code == 403
+    assert await sandbox.files.read(name) == "first and last"
+
+
+@covers("A15")
+async def a_signed_url_needs_a_path(sandbox):
+    error = await raises(httpx.HTTPStatusError, sandbox.download_url(""))
+    assert error.response.status_code == 400
+
+
 main()

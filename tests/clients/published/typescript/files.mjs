@@ -65,4 +65,16 @@ check("reading what is no file fails with its status", ["B20"], async (sandbox) 
   assert.match((await failure(sandbox.files.readBytes("/tmp"))).message, /: 400$/);
 });
 
+check("signed URLs give and take files without a key", ["B13"], async (sandbox) => {
+  const upload = await sandbox.uploadUrl("/tmp/signed/ünï.txt");
+  const download = await sandbox.downloadUrl("/tmp/signed/ünï.txt", { expiresIn: 60 });
+  assert.equal((await fetch(download)).status, 404);
+  assert.equal((await fetch(upload, { method: "PUT", body: "first and last" })).status, 204);
+  assert.equal(await (await fetch(download)).text(), "first and last");
+  const part = await fetch(download, { headers: { Range: "bytes=6-8" } });
+  assert.deepEqual([part.status, await part.text()], [206, "and"]);
+  assert.equal((await fetch(download.replace("&signature=", "&signature=0"))).status, 403);
+  assert.equal(await sandbox.files.read("/tmp/signed/ünï.txt"), "first and last");
+});
+
 await main();

@@ -15,6 +15,7 @@ from opencomputer.server.http.metadata import create_metadata_app
 from opencomputer.server.models.scripted import ScriptedModel
 from opencomputer.server.services.facade import Presentation, Services
 from opencomputer.server.services.sandboxes.agents import Agents
+from opencomputer.server.services.sandboxes.file_urls import FileUrls
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.images import Images
 from opencomputer.server.services.sandboxes.live import LiveSandbox
@@ -57,6 +58,7 @@ class Inside:
             # Nothing inside a machine asks for these.
             images=object.__new__(Images),
             snapshots=object.__new__(NamedSnapshots),
+            file_urls=object.__new__(FileUrls),
             templates=node.templates,
             gateway=gateway,
             clock=process.clock,

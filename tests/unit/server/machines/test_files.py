@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from opencomputer.server.domain.byte_ranges import ByteRange, Span
 from opencomputer.server.domain.errors import (
     DiskFull,
     FileConflict,
@@ -18,6 +20,7 @@ from opencomputer.server.domain.errors import (
     InvalidInput,
     NotADirectory,
     NotAFile,
+    RangeNotSatisfiable,
 )
 from opencomputer.server.machines.link import Link
 from opencomputer.server.machines.machine import LinkedMachine
@@ -105,6 +108,41 @@ async def test_a_file_that_grows_while_it_is_read_ends_at_its_first_size(
             with (home / "log").open("ab") as file:
                 file.write(b"more")
     assert total == 5_000_000
+
+
+PARTS = [
+    (ByteRange(0, 0), 0, 1),
+    (ByteRange(4_000_000, 4_999_999), 4_000_000, 5_000_000),
+    (ByteRange(4_999_999, None), 4_999_999, 5_000_000),
+    (ByteRange(None, 1_000_000), 4_000_000, 5_000_000),
+    (ByteRange(None, 9_000_000), 0, 5_000_000),
+    (ByteRange(4_999_990, 9_000_000), 4_999_990, 5_000_000),
+]
+
+
+@pytest.mark.parametrize(("part", "start", "end"), PARTS)
+async def test_a_part_of_a_file_is_read_without_the_rest(
+    machine: LinkedMachine, home: Path, part: ByteRange, start: int, end: int
+) -> None:
+    whole = random.Random(0).randbytes(5_000_000)
+    (home / "file").write_bytes(whole)
+    async with machine.files.read("file", part) as content:
+        assert (content.size_bytes, content.span) == (5_000_000, Span(start, end - start))
+        assert b"".join([chunk async for chunk in content.chunks]) == whole[start:end]
+
+
+async def test_a_part_that_is_not_there_is_refused(machine: LinkedMachine, home: Path) -> None:
+    (home / "file").write_bytes(b"12345")
+    with pytest.raises(RangeNotSatisfiable):
+        async with machine.files.read("file", ByteRange(5, None)):
+            pass
+    assert await read(machine, "file") == b"12345"
+
+
+async def test_a_file_of_the_kernel_has_no_parts(machine: LinkedMachine) -> None:
+    async with machine.files.read("/proc/self/status", ByteRange(3, 4)) as content:
+        assert (content.size_bytes, content.span) == (None, None)
+        assert b"".join([chunk async for chunk in content.chunks]).startswith(b"Name:")
 
 
 async def test_parents_are_made(machine: LinkedMachine, home: Path) -> None:

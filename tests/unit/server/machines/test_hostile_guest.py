@@ -11,6 +11,7 @@ import pytest
 from opencomputer.inside.guest import protocol
 from opencomputer.inside.guest.protocol import Frame, FrameDecoder, JsonObject
 from opencomputer.server.contracts.machine import ExitStatus, Output
+from opencomputer.server.domain.byte_ranges import ByteRange
 from opencomputer.server.domain.errors import GuestFault, NotFound, NotReady
 from opencomputer.server.machines.attachment import OUTPUT_WINDOW, LinkAttachment
 from opencomputer.server.machines.dozing import Dozing
@@ -270,6 +271,38 @@ async def test_a_file_is_exactly_as_long_as_it_was_said_to_be(
         files = awake(link)
         with pytest.raises(GuestFault):  # noqa: PT012 - the reading is the thing under test
             async with files.read("x") as content:
+                async for _chunk in content.chunks:
+                    pass
+
+
+async def test_a_guest_of_an_earlier_version_gives_parts_too(awake: LinkFilesFactory) -> None:
+    """It knows nothing of them and sends all; what was not asked for is left out here."""
+    whole = [(protocol.DATA, piece) for piece in (b"0123", b"4567", b"89")]
+    steps = ((protocol.RESPONSE, {"result": {"size": 10}}), *whole, END)
+    for part, expected in (
+        (ByteRange(3, 6), b"3456"),
+        (ByteRange(4, None), b"456789"),
+        (ByteRange(0, 0), b"0"),
+    ):
+        async with hostile_guest(answer(*steps)) as link, awake(link).read("x", part) as content:
+            assert b"".join([chunk async for chunk in content.chunks]) == expected
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ((protocol.RESPONSE, {"result": {"size": 10, "start": 5}}), (protocol.DATA, b"56789"), END),
+        ((protocol.RESPONSE, {"result": {"size": 10, "start": -1}}),),
+        ((protocol.RESPONSE, {"result": {"size": 10, "start": 4}}), (protocol.DATA, b"45"), END),
+    ],
+)
+async def test_a_guest_that_gives_another_part_than_it_says_is_at_fault(
+    steps: tuple[tuple[int, Payload], ...], awake: LinkFilesFactory
+) -> None:
+    async with hostile_guest(answer(*steps)) as link:
+        files = awake(link)
+        with pytest.raises(GuestFault):  # noqa: PT012 - the reading is the thing under test
+            async with files.read("x", ByteRange(4, 7)) as content:
                 async for _chunk in content.chunks:
                     pass
 

@@ -51,8 +51,10 @@ async def test_a_row_comes_back_as_it_was_given(stores: Stores) -> None:
         hibernate_failures=2,
         last_hibernate_error="no room",
         recovered=1,
+        file_url_epoch="e1",
     )
     assert await stores.sandboxes.get(org, row.id) == row
+    assert await stores.sandboxes.find(row.id) == row
     assert await stores.sandboxes.by_idempotency_key(org, "key") == row
 
 

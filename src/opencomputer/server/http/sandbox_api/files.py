@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
 
 from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.server.http import render
 from opencomputer.server.http.auth import Live
+from opencomputer.server.http.contents import answer_with_file, store_body
 from opencomputer.wire.files import FileEntryView
 
 router = APIRouter(prefix="/sandboxes/{sandbox_id}/files")
@@ -28,35 +26,14 @@ def path_of(request: Request) -> str:
 PathOf = Annotated[str, Depends(path_of)]
 
 
-class _OwnedStream(StreamingResponse):
-    """A streamed answer that owns what it reads from, also when the client never reads it."""
-
-    def __init__(
-        self, chunks: AsyncIterator[bytes], resources: AsyncExitStack, headers: dict[str, str]
-    ) -> None:
-        super().__init__(chunks, media_type="application/octet-stream", headers=headers)
-        self._resources = resources
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._resources:
-            await super().__call__(scope, receive, send)
-
-
 @router.get("", response_class=Response)
-async def read(live: Live, path: PathOf) -> Response:
-    async with AsyncExitStack() as stack:
-        content = await stack.enter_async_context(live.machine.files.read(path))
-        headers = {} if content.size_bytes is None else {"Content-Length": str(content.size_bytes)}
-        return _OwnedStream(content.chunks, stack.pop_all(), headers)
+async def read(request: Request, live: Live, path: PathOf) -> Response:
+    return await answer_with_file(request, live, path)
 
 
 @router.put("", status_code=204)
 async def write(request: Request, live: Live, path: PathOf) -> Response:
-    length = request.headers.get("content-length", "")
-    await live.machine.files.write(
-        path, request.stream(), size_hint=int(length) if length.isdigit() else None
-    )
-    return Response(status_code=204)
+    return await store_body(request, live, path)
 
 
 @router.delete("", status_code=204)

@@ -20,12 +20,6 @@ _PARTS: dict[str, tuple[str, ...]] = {
     ),
     "tags": ("/tags", f"{_SANDBOX}/tags"),
     "preview URLs": (f"{_SANDBOX}/preview", f"{_SANDBOX}/preview/{{rest:path}}"),
-    "signed URLs": (
-        f"{_SANDBOX}/files/download-url",
-        f"{_SANDBOX}/files/upload-url",
-        f"{_SANDBOX}/files/download",
-        f"{_SANDBOX}/files/upload",
-    ),
     "mounts": (f"{_SANDBOX}/mounts",),
     "logs": (f"{_SANDBOX}/logs",),
     "egress rules": (f"{_SANDBOX}/allowed-hosts", f"{_SANDBOX}/audit"),

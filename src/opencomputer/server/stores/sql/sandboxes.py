@@ -43,6 +43,9 @@ class SqlSandboxStore:
         mine = (sandboxes.c.id == sandbox_id) & (sandboxes.c.org_id == org_id)
         return await self._first(mine)
 
+    async def find(self, sandbox_id: SandboxId) -> Sandbox | None:
+        return await self._first(sandboxes.c.id == sandbox_id)
+
     async def by_idempotency_key(self, org_id: OrgId, key: str) -> Sandbox | None:
         return await self._first((sandboxes.c.org_id == org_id) & (sandboxes.c.idempotency_key == key))
 
@@ -169,6 +172,7 @@ def _values(sandbox: Sandbox) -> dict[str, Any]:
         "hibernate_failures": sandbox.hibernate_failures,
         "last_hibernate_error": sandbox.last_hibernate_error,
         "recovered": sandbox.recovered,
+        "file_url_epoch": sandbox.file_url_epoch,
     }
 
 
@@ -205,4 +209,5 @@ def _sandbox(row: sa.Row[Any]) -> Sandbox:
         hibernate_failures=row.hibernate_failures,
         last_hibernate_error=row.last_hibernate_error,
         recovered=row.recovered,
+        file_url_epoch=row.file_url_epoch,
     )

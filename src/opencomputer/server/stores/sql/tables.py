@@ -96,6 +96,7 @@ sandboxes = sa.Table(
     sa.Column("hibernate_failures", sa.Integer, nullable=False, server_default=_ZERO),
     sa.Column("last_hibernate_error", sa.Text),
     sa.Column("recovered", sa.Integer),
+    sa.Column("file_url_epoch", sa.String),
     sa.UniqueConstraint("org_id", "idempotency_key", name="uq_sandboxes_idempotency"),
     sa.Index("ix_sandboxes_org_newest", "org_id", "created_at", "id"),
     sa.Index("ix_sandboxes_due", "state", "due_at"),
