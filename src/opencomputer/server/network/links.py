@@ -63,6 +63,10 @@ class MachineLinks:
         self._resolver: Resolver | None = None
 
     @property
+    def config(self) -> NetworkConfig:
+        return self._config
+
+    @property
     def node_address(self) -> str:
         """Where listeners for machines belong. Valid after `open`."""
         if self._node_slot is None:
