@@ -26,6 +26,7 @@ from opencomputer.cli.commands import (
     patch,
     power,
     sandbox,
+    scale,
     serve,
     shell,
     snapshot,
@@ -39,6 +40,7 @@ from opencomputer.cli.session import Session
 _COMMANDS = (
     sandbox,
     power,
+    scale,
     exec,
     shell,
     copy,

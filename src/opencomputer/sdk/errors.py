@@ -40,6 +40,10 @@ class PlanLimitError(OpenComputerError):
     """The organisation's plan does not include this."""
 
 
+class ScalingLockedError(AuthError):
+    """The size of the sandbox is locked."""
+
+
 class NotFoundError(OpenComputerError):
     """There is no such thing, or it belongs to another organisation."""
 
@@ -117,6 +121,7 @@ class ShellClosedError(Exception):
 
 
 _BY_CODE: dict[str, type[OpenComputerError]] = {
+    "scaling_locked": ScalingLockedError,
     "sandbox_stopped": SandboxStoppedError,
     "machine_lost": SandboxStoppedError,
     "not_supported": NotSupportedError,

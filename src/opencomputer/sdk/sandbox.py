@@ -27,12 +27,13 @@ from opencomputer.sdk.patches import Patches
 from opencomputer.sdk.pty import Pty
 from opencomputer.sdk.sandbox_link import SandboxLink
 from opencomputer.sdk.sandbox_request import SandboxRequest
+from opencomputer.sdk.scaling import SandboxScaling
 from opencomputer.sdk.snapshots import manifest
 
 _CREATE_SECONDS = 120.0
 
 
-class Sandbox(FileUrls):
+class Sandbox(FileUrls, SandboxScaling):
     """One sandbox. Made by `create` or `connect`, never directly.
 
     Used as a context manager the sandbox is killed at the end. What the server refuses raises an

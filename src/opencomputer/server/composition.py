@@ -33,6 +33,7 @@ from opencomputer.server.services.facade import Presentation, Services
 from opencomputer.server.services.reconciler import Reconciler
 from opencomputer.server.services.sandboxes.admission import Admission
 from opencomputer.server.services.sandboxes.agents import Agents
+from opencomputer.server.services.sandboxes.autoscaling import Autoscaling
 from opencomputer.server.services.sandboxes.boot import Boot, machine_limits
 from opencomputer.server.services.sandboxes.builder_machines import HiddenMachines
 from opencomputer.server.services.sandboxes.capture import Captures
@@ -52,6 +53,7 @@ from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshot
 from opencomputer.server.services.sandboxes.operations import operations
 from opencomputer.server.services.sandboxes.pool import Pool, PoolSettings
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.server.services.sandboxes.scaling import Scaling
 from opencomputer.server.services.sandboxes.sessions import Sessions
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.server.settings import Settings
@@ -117,6 +119,7 @@ def compose(
         reconciler=Reconciler(machinery, supply.pool, supply.golden),
         keepers=(
             IdleTimeouts(plugins.sandboxes, machinery.live, services.hibernation, plugins.clock, background),
+            Autoscaling(machinery, services.scaling, settings.memory_cap_mb),
             Collection(plugins.artefacts, plugins.snapshots, supply.golden, plugins.templates, plugins.clock),
             ImageUpkeep(services.images, services.snapshots, plugins.clock),
         ),
@@ -202,6 +205,7 @@ def _services(
         restores=state.restores,
         hibernation=state.hibernation,
         power=state.power,
+        scaling=Scaling(machinery, supply.admission, settings.memory_cap_mb),
         patches=state.patches,
         diffs=state.diffs,
         images=images,
@@ -210,7 +214,11 @@ def _services(
         gateway=gateway,
         clock=clock,
         presentation=Presentation(
-            settings.public_url, settings.sandbox_domain, settings.region, settings.disk_cap_mb
+            settings.public_url,
+            settings.sandbox_domain,
+            settings.region,
+            settings.disk_cap_mb,
+            settings.memory_cap_mb,
         ),
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
+from opencomputer.server.domain.limits import DEFAULT_MEMORY_MB
 from opencomputer.server.domain.naming import is_api_key
 
 DEFAULT_ROOT = Path("/var/lib/opencomputer")
@@ -71,6 +72,7 @@ class Settings:
     bootstrap_api_key: str | None = field(default=None, repr=False)
     sandboxes_per_org: int | None = None
     disk_cap_mb: int = 262144
+    memory_cap_mb: int | None = None
     pool: PoolOptions = PoolOptions()
     models: ModelOptions = ModelOptions()
     trust_host_certificates: bool = True
@@ -103,6 +105,7 @@ def load_settings(environment: Mapping[str, str], overrides: Overrides = Overrid
         bootstrap_api_key=reader.get("BOOTSTRAP_API_KEY", _api_key, None, secret=True),
         sandboxes_per_org=reader.get("MAX_SANDBOXES_PER_ORG", _positive, None),
         disk_cap_mb=reader.get("MAX_DISK_MB", _positive, 262144),
+        memory_cap_mb=reader.get("MAX_MEMORY_MB", _memory_cap, None),
         pool=_pool(reader),
         models=_models(reader),
         trust_host_certificates=reader.get("TRUST_HOST_CERTIFICATES", _switch, True),
@@ -211,6 +214,12 @@ def _positive(text: str) -> int:
     if (number := _count(text)) == 0:
         raise ValueError("must be at least 1")
     return number
+
+
+def _memory_cap(text: str) -> int:
+    if (size := _count(text)) < DEFAULT_MEMORY_MB:
+        raise ValueError(f"must be at least {DEFAULT_MEMORY_MB}, the size of a sandbox that names none")
+    return size
 
 
 def _share(text: str) -> float:

@@ -12,7 +12,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from tests.support.fake_node import files_routes, image_routes, process_routes, socket_routes, state_routes
+from tests.support.fake_node import (
+    files_routes,
+    image_routes,
+    process_routes,
+    scaling_routes,
+    socket_routes,
+    state_routes,
+)
 from tests.support.fake_node.node import FakeNode, FakeSandbox, Seen
 
 if TYPE_CHECKING:
@@ -100,6 +107,7 @@ def application(node: FakeNode) -> Starlette:
         *(http(method, one + path, handler) for method, path, handler in process_routes.ROUTES),
         *(http(method, one + path, handler) for method, path, handler in files_routes.ROUTES),
         *(http(method, one + path, handler) for method, path, handler in state_routes.ROUTES),
+        *(http(method, one + path, handler) for method, path, handler in scaling_routes.ROUTES),
         socket(f"{one}/exec/{{sid}}", socket_routes.follow_session),
         socket(f"{one}/pty/{{sid}}", socket_routes.follow_terminal),
     ]

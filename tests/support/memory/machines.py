@@ -21,7 +21,7 @@ from opencomputer.server.contracts.driver import (
 from opencomputer.server.contracts.machine import Connection, Identity
 from opencomputer.server.domain.capacity import HostLoad
 from opencomputer.server.domain.egress import EgressMode
-from opencomputer.server.domain.errors import NothingListens
+from opencomputer.server.domain.errors import Conflict, NothingListens
 from tests.support.memory.files import MemoryFiles
 from tests.support.memory.processes import MemoryProcess, MemoryProcesses
 
@@ -54,6 +54,7 @@ class MemoryMachine:
         self.writable: dict[str, str] = {}
         self.ended = asyncio.Event()
         self.cpu_seconds = 0.0
+        self.memory_bytes = 64 << 20
 
     @property
     def id(self) -> MachineId:
@@ -125,8 +126,16 @@ class MemoryMachine:
         await self._host.before("set_egress", self.id)
         self.egress = mode
 
+    async def resize(self, limits: Limits) -> None:
+        await self._host.before("resize", self.id)
+        if limits.memory_bytes < self.memory_bytes:
+            raise Conflict
+        self.limits = limits
+        await self._host.before("resized", self.id)
+
     async def usage(self) -> Usage:
-        return Usage(64 << 20, self.cpu_seconds, 3, 0, 0)
+        await self._host.before("usage", self.id)
+        return Usage(self.memory_bytes, self.cpu_seconds, 3, 0, 0)
 
     async def wait(self) -> str:
         await self.ended.wait()
@@ -145,8 +154,8 @@ class MemoryHost:
     """Implements Machines, and HostGauge.
 
     `before` is called ahead of each step, "start", "started", "identify", "set_limits",
-    "set_egress", "rest", "save", "saved" (not told yet), "go_on", "stop", "adopt", "survey" and "discard",
-    and may raise, wait, or do what interferes.
+    "set_egress", "resize", "resized" (not told yet), "usage", "rest", "save", "saved" (not told yet), "go_on",
+    "stop", "adopt", "survey" and "discard", and may raise, wait, or do what interferes.
     """
 
     def __init__(self, capabilities: Capabilities = NO_SNAPSHOTS) -> None:

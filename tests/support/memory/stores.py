@@ -15,7 +15,9 @@ from opencomputer.server.domain.layers import LayerId
 from opencomputer.server.domain.sandbox import (
     ACTIVE,
     TERMINAL,
+    Elasticity,
     Sandbox,
+    SandboxShape,
     SandboxState,
     StopReason,
     check_transition,
@@ -57,61 +59,6 @@ class Tables:
         """Others have their turn meanwhile, as they have while a database works."""
         await self.before(step)
         await asyncio.sleep(0)
-
-
-class MemoryOrganisations:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._rows = tables.organisations
-
-    async def add(self, organisation: Organisation) -> None:
-        await self._tables.moment("organisations.add")
-        self._rows[organisation.id] = organisation
-
-    async def get(self, org_id: OrgId) -> Organisation | None:
-        await self._tables.moment("organisations.get")
-        return self._rows.get(org_id)
-
-    async def count(self) -> int:
-        await self._tables.moment("organisations.count")
-        return len(self._rows)
-
-    async def first(self) -> Organisation | None:
-        await self._tables.moment("organisations.first")
-        return min(self._rows.values(), key=lambda row: (row.created_at, row.id), default=None)
-
-
-class MemoryApiKeys:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._rows = tables.keys
-        self.lookups = 0
-
-    async def add(self, key: ApiKey) -> None:
-        await self._tables.moment("keys.add")
-        self._rows[key.id] = key
-
-    async def by_hash(self, key_hash: str) -> ApiKey | None:
-        await self._tables.moment("keys.by_hash")
-        self.lookups += 1
-        return next((key for key in self._rows.values() if key.hash == key_hash), None)
-
-    async def list(self, org_id: OrgId) -> Sequence[ApiKey]:
-        await self._tables.moment("keys.list")
-        mine = [key for key in self._rows.values() if key.org_id == org_id]
-        return sorted(mine, key=lambda key: key.created_at)
-
-    async def revoke(self, org_id: OrgId, key_id: ApiKeyId, at: datetime) -> bool:
-        await self._tables.moment("keys.revoke")
-        key = self._rows.get(key_id)
-        if key is None or key.org_id != org_id:
-            return False
-        self._rows[key_id] = replace(key, revoked_at=key.revoked_at or at)
-        return True
-
-    async def used(self, key_id: ApiKeyId, at: datetime) -> None:
-        await self._tables.moment("keys.used")
-        self._rows[key_id] = replace(self._rows[key_id], last_used_at=at)
 
 
 class MemorySandboxes:
@@ -198,6 +145,28 @@ class MemorySandboxes:
         running = [row for row in self._rows.values() if row.state is SandboxState.RUNNING]
         overdue = [(row.due_at, row.id, row) for row in running if row.due_at and row.due_at <= now]
         return [row for *_, row in sorted(overdue, key=lambda each: each[:2])][:limit]
+
+    async def rescale(
+        self,
+        sandbox_id: SandboxId,
+        before: Elasticity,
+        after: Elasticity,
+        *,
+        shape: SandboxShape | None = None,
+    ) -> bool:
+        await self._tables.moment("sandboxes.rescale")
+        row = self._rows.get(sandbox_id)
+        if row is None or row.state in TERMINAL or row.elasticity != before:
+            return False
+        if shape is not None and row.state is not SandboxState.RUNNING:
+            return False
+        self._rows[sandbox_id] = replace(row, elasticity=after, shape=shape or row.shape)
+        return True
+
+    async def autoscaled(self) -> Sequence[Sandbox]:
+        await self._tables.moment("sandboxes.autoscaled")
+        running = [row for row in self._rows.values() if row.state is SandboxState.RUNNING]
+        return [row for row in running if row.elasticity.autoscale]
 
     async def set_timeout(self, org_id: OrgId, sandbox_id: SandboxId, seconds: int) -> bool:
         await self._tables.moment("sandboxes.set_timeout")

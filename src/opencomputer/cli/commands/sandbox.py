@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from opencomputer.cli import clock, text
-from opencomputer.cli.commands import power
+from opencomputer.cli.commands import power, scale
 from opencomputer.cli.session import session_of
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def set_timeout(
 
 def add_to(app: typer.Typer) -> None:
     """Add the group, and the short forms beside it."""
-    group = typer.Typer(help="Sandboxes: create, list, get, kill, set-timeout, hibernate, wake, reboot.")
+    group = typer.Typer(help="Sandboxes: create, list, get, kill, set-timeout, hibernate, scale and more.")
     for place in (group, app):
         place.command("create")(create)
         place.command("ls", hidden=place is group)(list_sandboxes)
@@ -114,6 +114,7 @@ def add_to(app: typer.Typer) -> None:
         place.command("kill")(kill)
     group.command("set-timeout")(set_timeout)
     power.add_to(group)
+    scale.add_to_group(group)
     app.add_typer(group, name="sandbox")
 
 

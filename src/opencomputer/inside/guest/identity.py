@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .requests import Request
     from .server import Server
     from .sessions import Sessions
+    from .size import MachineSize
 
 GENERATION_VARIABLE = "OPENCOMPUTER_GENERATION"
 _MOST_DRIFT_SECONDS = 0.5
@@ -45,6 +46,8 @@ class NewIdentity:
         self.generation = protocol.integer(fields, "generation")
         self.copied = protocol.flag(fields, "copied")
         self.trust = protocol.optional_text(fields, "trust") or ""
+        self.memory_bytes = protocol.optional_integer(fields, "memory_bytes")
+        self.processors = protocol.optional_integer(fields, "processors")
         if not self.token:
             raise protocol.ProtocolError("the token is empty")
 
@@ -55,10 +58,13 @@ class Identity:
     `whole_machine` is off where the system around us is not ours to change.
     """
 
-    def __init__(self, server: Server, sessions: Sessions, holder: Holder, *, whole_machine: bool) -> None:
+    def __init__(
+        self, server: Server, sessions: Sessions, holder: Holder, size: MachineSize, *, whole_machine: bool
+    ) -> None:
         self._server = server
         self._sessions = sessions
         self._holder = holder
+        self._size = size
         self._whole_machine = whole_machine
         self._boot_id_covered = False
 
@@ -70,6 +76,7 @@ class Identity:
         self._sessions.identity_environment = {**generation, **new.environment}
         self._sessions.identity_workdir = new.workdir
         self._server.token = new.token
+        self._size.apply(new.memory_bytes or 0, new.processors or 0)
         self._holder.let_go()
         request.reply({})
 

@@ -16,11 +16,12 @@ from .holding import Holder
 from .identity import Identity
 from .impersonation import Impersonator
 from .loop import READ, Loop, log
-from .memory import MemoryGuard, most_processes, read_meminfo
+from .memory import MemoryGuard, kernel_memory, most_processes, read_meminfo
 from .open_files import list_holders
 from .server import Server
 from .session import Surroundings
 from .sessions import Sessions
+from .size import MachineSize
 from .spawning import Spawner
 from .syscalls import adopt_orphans, take_from_environment
 from .transfers import FileRequests
@@ -45,20 +46,24 @@ class Guest:
         children = Children(self.loop)
         self.loop.on_wake = children.reap
         trees = _machine_trees(self.loop) if is_init else Trees(self.loop, whole_machine=False)
-        spawner = Spawner(Impersonator() if is_init else None, most_processes(read_meminfo()))
+        spawner = Spawner(
+            Impersonator() if is_init else None, most_processes(kernel_memory(read_meminfo())[0])
+        )
+        self._size = size = MachineSize(spawner, whole_machine=is_init)
         around = Surroundings(self.loop, children, spawner, trees)
         self.sessions = Sessions(around, users)
         self.elevations = ElevationServer(around, users)
         self.server = Server(self.loop, token, self.sessions.keep_attachments)
         holder = Holder(self.loop, trees, children)
-        identity = Identity(self.server, self.sessions, holder, whole_machine=is_init)
+        identity = Identity(self.server, self.sessions, holder, size, whole_machine=is_init)
         files = FileRequests(Workers(self.loop), users, can_give=is_init)
         self.trees = trees
-        self._memory = MemoryGuard(trees) if is_init else None
+        self._memory = MemoryGuard(trees, size) if is_init else None
         self.server.operations = {
             "ping": _ping,
             "idle": self._idle,
             "identify": identity.identify,
+            "limits": size.change,
             "hold": holder.hold,
             "release": holder.release,
             "holders": list_holders,
@@ -78,6 +83,7 @@ class Guest:
         }
 
     def _spawn(self, request: Request) -> None:
+        self._size.refresh()  # what it sees of the memory should not be a second old
         self.sessions.spawn(request)
         if self._memory is not None:
             self._memory.wake()

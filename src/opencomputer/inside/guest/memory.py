@@ -15,6 +15,7 @@ from .loop import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .size import MachineSize
     from .trees import Trees
 
 _LEAST_RESERVE = 32 * 1024 * 1024
@@ -42,8 +43,9 @@ class MemoryGuard:
     On a machine that is busy enough one look takes seconds, and the loop has better things to do.
     """
 
-    def __init__(self, trees: Trees) -> None:
+    def __init__(self, trees: Trees, size: MachineSize) -> None:
         self._trees = trees
+        self._size = size
         self._started = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -65,7 +67,8 @@ class MemoryGuard:
     def _look(self) -> float:
         """Make room if there must be; the seconds until the next look."""
         try:
-            total, free = parse_meminfo(read_meminfo())
+            total, free = self._size.memory()
+            self._size.refresh()
             if total and free < reserve(total):
                 _make_room(total)
         except Exception:
@@ -86,14 +89,13 @@ def _make_room(total: int) -> None:
         pass
 
 
-def most_processes(meminfo: str) -> int:
-    """How many processes and threads the users of a machine with this /proc/meminfo may have.
+def most_processes(total: int) -> int:
+    """How many processes and threads the users of a machine with so many bytes of memory may have.
 
     gVisor needs about 600 KiB for a small process. A fork bomb must end at a limit and not at the memory, nor
     where our own calls have to wait for so many others that nobody can end it: with one processor, which
     comes with up to 4 GiB, one call may take ten seconds once there are two thousand.
     """
-    total, _ = parse_meminfo(meminfo)
     bearable = max(_BEARABLE_PROCESSES, total // _BYTES_PER_BEARABLE_PROCESS)
     return max(_LEAST_PROCESSES, min(_MOST_PROCESSES, bearable, total // _BYTES_PER_PROCESS))
 
@@ -120,14 +122,24 @@ def choose(sizes: dict[int, int], total: int) -> int | None:
     return victim if sizes[victim] >= total // _LEAST_SHARE else None
 
 
-def parse_meminfo(text: str) -> tuple[int, int]:
-    """Total and available bytes; zeros when the text does not say."""
+def kernel_memory(text: str) -> tuple[int, int]:
+    """Total and used bytes; zeros when the text does not say."""
+    found = _parse(text)
+    total = found.get("MemTotal", 0)
+    available = found.get("MemAvailable", found.get("MemFree", 0))
+    if available:
+        return total, total - available
+    # More than it was started with, for all it knows; what is in use it still counts.
+    return total, max(total, found.get("Active", 0) + found.get("Inactive", 0))
+
+
+def _parse(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for line in text.splitlines():
         fields = line.split()
         if len(fields) >= 2 and fields[1].isdecimal():
             found[fields[0].rstrip(":")] = int(fields[1]) * 1024
-    return found.get("MemTotal", 0), found.get("MemAvailable", found.get("MemFree", 0))
+    return found
 
 
 def resident_sizes() -> dict[int, int]:

@@ -80,7 +80,7 @@ class Spawner:
 
     def __init__(self, impersonator: Impersonator | None, most_processes: int) -> None:
         self._impersonator = impersonator
-        self._most_processes = most_processes
+        self.most_processes = most_processes
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
 
     def start_piped(self, program: Program, *, stdin: bool) -> Started:
@@ -198,7 +198,7 @@ class Spawner:
         Set on the child: with the limit on ourselves, nobody could start anything beside a fork bomb.
         """
         try:
-            resource.prlimit(pid, resource.RLIMIT_NPROC, (self._most_processes, self._most_processes))
+            resource.prlimit(pid, resource.RLIMIT_NPROC, (self.most_processes, self.most_processes))
         except OSError:
             pass  # it has ended already
 

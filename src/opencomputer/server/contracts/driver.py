@@ -146,7 +146,9 @@ class Running(Protocol):
         """Let a machine go on that was saved with `go_on` False. Idempotent."""
         ...
 
-    async def set_limits(self, limits: Limits) -> None: ...
+    async def set_limits(self, limits: Limits) -> None:
+        """Change them at once; nothing that runs is ended. Raises Conflict when more memory is used."""
+        ...
 
     async def set_egress(self, mode: EgressMode) -> None:
         """Change what is let out of the machine, at once: connections that the new mode does not permit

@@ -195,7 +195,14 @@ class Machine(Protocol):
         """Undo a saving with `go_on` False. Idempotent."""
         ...
 
-    async def set_limits(self, limits: Limits) -> None: ...
+    async def set_limits(self, limits: Limits) -> None:
+        """As `Running.set_limits`; what programs inside see of it is settled by `identify`."""
+        ...
+
+    async def resize(self, limits: Limits) -> None:
+        """Change what the machine may use while its programs run, and what they see of it as far as can be.
+        Raises Conflict when it uses more memory than that, GuestFault when only its guest was not told."""
+        ...
 
     async def set_egress(self, mode: EgressMode) -> None:
         """As `Running.set_egress`."""

@@ -11,7 +11,7 @@ from typing import Protocol, TypedDict
 from opencomputer.server.contracts.driver import DriverRecord, MachineId
 from opencomputer.server.domain.access import ApiKey, Organisation
 from opencomputer.server.domain.layers import LayerId, MemoryId
-from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState, StopReason
+from opencomputer.server.domain.sandbox import Elasticity, Sandbox, SandboxShape, SandboxState, StopReason
 from opencomputer.server.domain.snapshot import Patch, SavedMemory, Snapshot, SnapshotPurpose, SnapshotState
 from opencomputer.wire.ids import ApiKeyId, OrgId, PatchId, SandboxId, SnapshotId
 
@@ -108,6 +108,24 @@ class SandboxStore(Protocol):
 
     async def due(self, now: datetime, *, limit: int) -> Sequence[Sandbox]:
         """Running sandboxes of all organisations whose `due_at` has come, the longest overdue first."""
+        ...
+
+    async def rescale(
+        self,
+        sandbox_id: SandboxId,
+        before: Elasticity,
+        after: Elasticity,
+        *,
+        shape: SandboxShape | None = None,
+    ) -> bool:
+        """Compare-and-set what is settled about the size, and with it the size itself.
+
+        False when it was no longer `before`, or the sandbox is stopped; with `shape`, when it does not run.
+        """
+        ...
+
+    async def autoscaled(self) -> Sequence[Sandbox]:
+        """Running sandboxes of all organisations that autoscale."""
         ...
 
     async def set_timeout(self, org_id: OrgId, sandbox_id: SandboxId, seconds: int) -> bool: ...

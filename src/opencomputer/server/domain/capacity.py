@@ -55,11 +55,18 @@ def refusal(policy: AdmissionPolicy, load: HostLoad) -> str | None:
     """Why one more machine does not fit, or None when it does."""
     if load.machines >= policy.maximum_machines:
         return f"this host runs its maximum of {policy.maximum_machines} machines"
-    reserve = int(load.total_memory_bytes * policy.memory_reserve_share)
-    if load.available_memory_bytes - policy.machine_bytes < reserve:
-        return "the host's memory is in use"
+    if (reason := growth_refusal(policy, load)) is not None:
+        return reason
     # A share alone would waste terabytes on a large disk, an absolute figure alone would block a small one.
     disk_reserve = min(policy.disk_reserve_bytes, int(load.disk_total_bytes * policy.disk_reserve_share))
     if load.disk_free_bytes < disk_reserve:
         return "the host's disk is nearly full"
+    return None
+
+
+def growth_refusal(policy: AdmissionPolicy, load: HostLoad) -> str | None:
+    """Why a machine may not get more memory, or None when it may. It is taken only when it is used."""
+    reserve = int(load.total_memory_bytes * policy.memory_reserve_share)
+    if load.available_memory_bytes - policy.machine_bytes < reserve:
+        return "the host's memory is in use"
     return None

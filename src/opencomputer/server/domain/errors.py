@@ -53,6 +53,18 @@ class Forbidden(OpenComputerError):
     code = "forbidden"
 
 
+class ScalingLocked(Forbidden):
+    """The size of this sandbox is locked."""
+
+    code = "scaling_locked"
+
+
+class PlanLimit(OpenComputerError):
+    """The organisation's plan does not include this."""
+
+    code = "plan_limit"
+
+
 class NotFound(OpenComputerError):
     """There is no such resource."""
 
@@ -76,6 +88,12 @@ class OperationInProgress(Conflict):
 
     code = "operation_in_progress"
     retryable = True
+
+
+class OomFloor(Conflict):
+    """The sandbox uses more memory than that."""
+
+    code = "oom_floor"
 
 
 class IdempotencyMismatch(Conflict):

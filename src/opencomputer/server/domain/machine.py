@@ -123,6 +123,7 @@ class Identity:
     the machine goes on as another sandbox than the one that was saved, so what identifies it to others, as
     its SSH host keys, is made anew. `trust` is a certificate (PEM) that programs inside trust from now on as
     an authority, instead of an earlier one; empty changes nothing.
+    `memory_bytes` and `processors` are the size that programs in it see; None: what its kernel says.
     """
 
     sandbox_id: str
@@ -136,3 +137,5 @@ class Identity:
     generation: int = 0
     copied: bool = False
     trust: str = ""
+    memory_bytes: int | None = None
+    processors: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -114,6 +114,23 @@ class SandboxShape:
 
 
 @dataclass(frozen=True)
+class Elasticity:
+    """What is settled about the size of a sandbox besides the size itself.
+
+    No automatic step up begins before `up_after`, and none down before `down_after`. `resize_mb` is the size
+    that its machine is being given: written down before the machine is touched, gone when the row has it.
+    """
+
+    locked: bool = False
+    autoscale: bool = False
+    min_memory_mb: int | None = None
+    max_memory_mb: int | None = None
+    up_after: datetime | None = None
+    down_after: datetime | None = None
+    resize_mb: int | None = None
+
+
+@dataclass(frozen=True)
 class Sandbox:
     """One row of the truth about a sandbox."""
 
@@ -153,6 +170,7 @@ class Sandbox:
     hibernate_failures: int = 0
     """Attempts to put it to sleep that failed since it was last used."""
     last_hibernate_error: str | None = None
+    elasticity: Elasticity = field(default_factory=Elasticity)
     recovered: int | None = None
     """The step of the recovery ladder that the last wake had to take; None when memory was restored."""
     file_url_epoch: str | None = None

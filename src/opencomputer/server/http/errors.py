@@ -22,6 +22,7 @@ STATUS: Mapping[type[errors.OpenComputerError], int] = {
     errors.OpenComputerError: 500,
     errors.InvalidInput: 400,
     errors.Unauthenticated: 401,
+    errors.PlanLimit: 402,
     errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.RangeNotSatisfiable: 416,

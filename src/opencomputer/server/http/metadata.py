@@ -18,14 +18,18 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from opencomputer.server.domain.errors import NotFound, NotSupported, OpenComputerError
+from opencomputer.server.domain.errors import NotFound, NotReady, OpenComputerError, OperationInProgress
+from opencomputer.server.http.body import parse_model, read_body
 from opencomputer.server.http.errors import render_error
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sandboxes.gateway import ModelCall
 from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.server.services.sandboxes.scaling import Size
 from opencomputer.server.services.sandboxes.usage import UsageReader
+from opencomputer.wire.scaling import Scale, ScaledInsideView
 
-_ENDPOINTS = ("/v1/status", "/v1/limits", "/v1/metadata")
+_ENDPOINTS = ("/v1/status", "/v1/limits", "/v1/metadata", "/v1/scale")
+_MAX_BODY_BYTES = 4096
 
 
 def create_metadata_app(services: Services) -> ASGIApp:
@@ -111,8 +115,15 @@ class _Handlers:
         return JSONResponse(body)
 
     async def scale(self, request: Request) -> Response:
-        self._caller(request)
-        raise NotSupported("scaling: not supported by this server yet")
+        live = self._caller(request)
+        body = parse_model(Scale, await read_body(request, _MAX_BODY_BYTES))
+        try:
+            made = await self._services.scaling.scale_live(live, Size(body.memory_mb, body.cpu_percent))
+        except OperationInProgress as error:
+            raise NotReady(error.message) from error
+        shape = made.sandbox.shape
+        view = ScaledInsideView(memory_mb=shape.memory_mb, cpu_percent=100 * shape.cpu_count)
+        return JSONResponse(view.model_dump())
 
     async def model(self, request: Request) -> Response:
         self._caller(request)

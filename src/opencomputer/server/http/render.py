@@ -17,6 +17,7 @@ from opencomputer.server.domain.snapshot import Origin, Patch, Snapshot
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sandboxes.agents import CLAUDE_SESSION_LABEL
 from opencomputer.server.services.sandboxes.commands import Progress
+from opencomputer.server.services.sandboxes.scaling import Autoscale, Scaled
 from opencomputer.wire.agents import AgentView
 from opencomputer.wire.api_keys import ApiKeyView
 from opencomputer.wire.checkpoints import CheckpointView, SandboxConfig
@@ -26,6 +27,7 @@ from opencomputer.wire.ids import SandboxId
 from opencomputer.wire.patches import PatchView
 from opencomputer.wire.processes import CommandProgress, CommandResult, SessionView
 from opencomputer.wire.sandboxes import ForkedView, HibernatedView, SandboxView
+from opencomputer.wire.scaling import AutoscaleView, ScaledView
 
 UNKNOWN_EXIT_CODE = -1
 _HOST = re.compile(r"[A-Za-z0-9._\[\]:-]+")
@@ -234,3 +236,22 @@ def api_key(key: ApiKey) -> ApiKeyView:
 
 def moment(unix_seconds: float) -> datetime:
     return datetime.fromtimestamp(unix_seconds, UTC)
+
+
+def scaled(made: Scaled) -> ScaledView:
+    shape = made.sandbox.shape
+    return ScaledView(
+        sandbox_id=made.sandbox.id,
+        memory_mb=shape.memory_mb,
+        cpu_percent=100 * shape.cpu_count,
+        autoscale_disabled=made.autoscale_disabled,
+    )
+
+
+def autoscale(sandbox_id: str, settled: Autoscale) -> AutoscaleView:
+    return AutoscaleView(
+        sandbox_id=sandbox_id,
+        enabled=settled.enabled,
+        min_memory_mb=settled.bounds.min_memory_mb,
+        max_memory_mb=settled.bounds.max_memory_mb,
+    )

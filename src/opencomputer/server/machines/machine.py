@@ -101,6 +101,8 @@ class LinkedMachine:
                     "generation": identity.generation,
                     "copied": identity.copied,
                     "trust": identity.trust,
+                    "memory_bytes": identity.memory_bytes,
+                    "processors": identity.processors,
                     "now": self._clock.now().timestamp(),
                 },
             )
@@ -185,6 +187,16 @@ class LinkedMachine:
 
     async def set_egress(self, mode: EgressMode) -> None:
         await self._running.set_egress(mode)
+
+    async def resize(self, limits: Limits) -> None:
+        await self._running.set_limits(limits)
+        seen: JsonObject = {
+            "memory_bytes": limits.memory_bytes,
+            "processors": max(1, limits.cpu_percent // 100),
+        }
+        async with self._dozing.awake():
+            with suppress(InvalidInput):  # a guest that was started by an older server tells nobody
+                await self._link.call("limits", seen, seconds=_UNSURE_SECONDS)
 
     async def usage(self) -> Usage:
         return await self._running.usage()

@@ -24,6 +24,7 @@ from opencomputer.server.services.sandboxes.pool import Pool
 from opencomputer.server.services.sandboxes.power import Power
 from opencomputer.server.services.sandboxes.reach import Reach
 from opencomputer.server.services.sandboxes.restores import Restores
+from opencomputer.server.services.sandboxes.scaling import Scaling
 from opencomputer.server.services.sandboxes.sessions import Sessions
 
 
@@ -35,6 +36,7 @@ class Presentation:
     sandbox_domain: str
     region: str
     disk_cap_mb: int
+    memory_cap_mb: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Services:
     restores: Restores
     hibernation: Hibernation
     power: Power
+    scaling: Scaling
     patches: Patches
     diffs: Diffs
     file_urls: FileUrls

@@ -19,6 +19,7 @@ from opencomputer.server.domain.snapshot import Snapshot, SnapshotPurpose, Snaps
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.pool import Pool
+from opencomputer.server.services.sandboxes.scaling import settle_size
 from opencomputer.wire.ids import SandboxId
 
 _log = structlog.get_logger(__name__)
@@ -118,7 +119,11 @@ class Reconciler:
         if sandbox.state is not SandboxState.RUNNING:
             _log.warning("an operation was interrupted; the sandbox runs on", sandbox=sandbox.id)
             await self._move(sandbox, SandboxState.RUNNING)
-        await self._lifecycle.resume(replace(sandbox, state=SandboxState.RUNNING), machine)
+        sandbox = replace(sandbox, state=SandboxState.RUNNING)
+        if sandbox.elasticity.resize_mb is not None:
+            _log.warning("a change of size was interrupted", sandbox=sandbox.id)
+            sandbox = await settle_size(self._sandboxes, sandbox, machine)
+        await self._lifecycle.resume(sandbox, machine)
         return True
 
     async def _recover_member(self, row: MachineRow) -> None:

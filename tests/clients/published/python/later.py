@@ -41,15 +41,6 @@ async def parts_of_create_that_are_missing_are_refused():
     await refused(Sandbox.create(preview_auth={"token": "auto"}))
 
 
-@covers("A11", "A12", "A13")
-async def scaling_is_refused(sandbox):
-    await refused(sandbox.scale(8192))
-    await refused(sandbox.set_autoscale(True, min_memory_mb=1024, max_memory_mb=4096))
-    await refused(sandbox.get_autoscale())
-    await refused(sandbox.set_scaling_lock(True))
-    await refused(sandbox.get_scaling_lock())
-
-
 @covers("A14", "A18", "A19")
 async def egress_and_previews_are_refused(sandbox):
     await refused(sandbox.get_allowed_hosts())

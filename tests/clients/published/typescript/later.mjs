@@ -12,12 +12,6 @@ async function refused(...promises) {
   }
 }
 
-check("scaling", ["B7"], async (sandbox) => {
-  await refused(sandbox.scale({ memoryMB: 8192 }), sandbox.getAutoscale());
-  await refused(sandbox.setAutoscale({ enabled: false }));
-  await refused(sandbox.setScalingLock(true), sandbox.getScalingLock());
-});
-
 check("egress, previews and mounts", ["B8", "B11", "B21"], async (sandbox) => {
   await refused(sandbox.getAllowedHosts());
   await refused(sandbox.createPreviewURL({ port: 80 }), sandbox.listPreviewURLs());

@@ -164,7 +164,7 @@ def test_the_last_part_of_a_path_is_not_followed(tmp_path: Path) -> None:
     ],
 )
 def test_a_small_machine_may_have_fewer_processes(meminfo: str, most: int) -> None:
-    assert memory.most_processes(meminfo) == most
+    assert memory.most_processes(memory.kernel_memory(meminfo)[0]) == most
 
 
 def test_the_largest_process_makes_room() -> None:
@@ -184,5 +184,10 @@ def test_the_less_is_free_the_sooner_we_look_again() -> None:
 
 def test_meminfo_is_read_in_bytes() -> None:
     text = "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 400 kB\nodd\n"
-    assert memory.parse_meminfo(text) == (1000 * 1024, 400 * 1024)
-    assert memory.parse_meminfo("") == (0, 0)
+    assert memory.kernel_memory(text) == (1000 * 1024, 600 * 1024)
+    assert memory.kernel_memory("") == (0, 0)
+
+
+def test_more_than_a_kernel_knows_of_is_counted_by_what_it_has_in_use() -> None:
+    text = "MemTotal: 1000 kB\nMemFree: 0 kB\nMemAvailable: 0 kB\nActive: 2000 kB\nInactive: 50 kB\n"
+    assert memory.kernel_memory(text) == (1000 * 1024, 2050 * 1024)

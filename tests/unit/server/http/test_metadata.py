@@ -20,6 +20,7 @@ from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.images import Images
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
+from opencomputer.server.services.sandboxes.scaling import AutoscaleRequest
 from opencomputer.server.services.sandboxes.sessions import Sessions
 from tests.support.virtual_time import VirtualClock, virtual_backend
 from tests.unit.server.services.harness import ORG, Node, Process
@@ -53,6 +54,7 @@ class Inside:
             restores=process.restores,
             hibernation=process.hibernation,
             power=process.power,
+            scaling=process.scaling,
             patches=process.patches,
             diffs=process.diffs,
             # Nothing inside a machine asks for these.
@@ -89,7 +91,7 @@ async def test_a_machine_learns_about_itself(tmp_path: Path) -> None:
     async with inside(tmp_path) as machines:
         live = await machines.process.live_one()
         await asyncio.sleep(75)
-        assert (await machines.get("/", live)).json() == {"endpoints": PATHS[1:]}
+        assert (await machines.get("/", live)).json() == {"endpoints": [*PATHS[1:], "/v1/scale"]}
         assert (await machines.get("/v1/status", live)).json() == {"sandboxId": live.id, "uptime": 75}
         assert (await machines.get("/v1/metadata", live)).json() == {"region": "eu-1", "template": "base"}
         limits = (await machines.get("/v1/limits", live)).json()
@@ -126,7 +128,7 @@ async def test_a_stranger_learns_nothing(tmp_path: Path, path: str) -> None:
         ("POST", "/v1/status", 405),
         ("DELETE", "/v1/limits", 405),
         ("GET", "/v1/scale", 405),
-        ("POST", "/v1/scale", 501),
+        ("POST", "/v1/scale", 400),
     ],
 )
 async def test_what_it_does_not_offer_is_an_error_in_json(
@@ -160,3 +162,36 @@ async def test_a_model_answers_on_the_managed_way(tmp_path: Path) -> None:
         )
         assert answer.status_code == 200, answer.text
         assert answer.json()["type"] == "message"
+
+
+async def test_a_machine_asks_for_another_size_by_the_rules_of_the_api(tmp_path: Path) -> None:
+    async with inside(tmp_path) as machines:
+        live = await machines.process.live_one()
+        scaling = machines.process.scaling
+        await scaling.set_autoscale(ORG, live.id, AutoscaleRequest(True, 1024, 8192))
+
+        async def ask(body: object) -> tuple[int, Any]:
+            answer = await machines.request("POST", "/v1/scale", live.machine.address, json=body)
+            return answer.status_code, answer.json()
+
+        both: dict[str, object] = {"memoryMB": 8192, "cpuPercent": 1}
+        refused: list[object] = [{}, "4096", {"memoryMB": 2048}, {"memoryMB": "8192"}, both]
+        for body in refused:
+            assert (await ask(body))[0] == 400
+        assert (await scaling.autoscale(ORG, live.id)).enabled
+        assert await ask({"memoryMB": 8192}) == (200, {"ok": True, "memoryMB": 8192, "cpuPercent": 200})
+        assert (await machines.get("/v1/limits", live)).json()["memLimit"] == 8192 << 20
+        assert not (await scaling.autoscale(ORG, live.id)).enabled
+        assert await ask({"cpuPercent": 100}) == (200, {"ok": True, "memoryMB": 1024, "cpuPercent": 100})
+        with machines.process.transitions.exclusive(live.id, "something", closes=True):
+            assert (await ask({"memoryMB": 8192}))[0] == 503
+        await scaling.set_lock(ORG, live.id, locked=True)
+        status, body = await ask({"memoryMB": 8192})
+        assert (status, body["code"]) == (403, "scaling_locked")
+
+
+async def test_a_long_request_from_inside_is_not_read_to_its_end(tmp_path: Path) -> None:
+    async with inside(tmp_path) as machines:
+        live = await machines.process.live_one()
+        answer = await machines.request("POST", "/v1/scale", live.machine.address, content=b" " * 5000)
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")

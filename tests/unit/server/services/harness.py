@@ -20,6 +20,7 @@ from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.reconciler import Reconciler
 from opencomputer.server.services.sandboxes.admission import Admission
+from opencomputer.server.services.sandboxes.autoscaling import Autoscaling
 from opencomputer.server.services.sandboxes.boot import Boot, machine_limits
 from opencomputer.server.services.sandboxes.capture import Captures
 from opencomputer.server.services.sandboxes.checkpoints import NewCheckpoint
@@ -33,15 +34,15 @@ from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.operations import operations
 from opencomputer.server.services.sandboxes.pool import Pool, PoolSettings
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.server.services.sandboxes.scaling import Scaling
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId
 from tests.support import rows
+from tests.support.memory.access import MemoryApiKeys, MemoryOrganisations
 from tests.support.memory.artefacts import MemoryArtefacts
 from tests.support.memory.machines import MemoryHost, MemoryMachine
 from tests.support.memory.stores import (
-    MemoryApiKeys,
     MemoryMachineRows,
-    MemoryOrganisations,
     MemoryPatches,
     MemorySandboxes,
     MemorySnapshots,
@@ -110,6 +111,7 @@ class Node:
     policy: PoolPolicy = NO_POOL
     parallel_starts: int = 2
     concurrency_limit: int | None = None
+    memory_cap_mb: int | None = None
 
     def sandbox(self, sandbox: Sandbox) -> Sandbox:
         """The row as it is now."""
@@ -195,6 +197,8 @@ class Process:
         self.checkpoints, self.forks, self.restores = made.checkpoints, made.forks, made.restores
         self.hibernation, self.reach, self.power = made.hibernation, made.reach, made.power
         self.patches, self.diffs = made.patches, made.diffs
+        self.scaling = Scaling(machinery, self.admission, node.memory_cap_mb)
+        self.autoscaling = Autoscaling(machinery, self.scaling, node.memory_cap_mb)
         self.idle = IdleTimeouts(self.sandboxes, self.live, self.hibernation, self.clock, self.background)
         self.collection = Collection(self.artefacts, self.snapshots, self.golden, node.templates, self.clock)
         self.reconciler = Reconciler(machinery, self.pool, self.golden)

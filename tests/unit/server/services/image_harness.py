@@ -18,10 +18,10 @@ from opencomputer.server.services.sandboxes.image_upkeep import ImageUpkeep
 from opencomputer.server.services.sandboxes.images import Images, ImageStores
 from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
 from opencomputer.wire.ids import OrgId
+from tests.support.memory.access import MemoryOrganisations
 from tests.support.memory.images import ImageTables, MemoryImages, MemoryNamedSnapshots, MemoryPrefixes
 from tests.support.memory.machines import MemoryHost
 from tests.support.memory.processes import MemoryProcess
-from tests.support.memory.stores import MemoryOrganisations
 from tests.unit.server.services.harness import ORG, Node, Process
 
 ALL = Capabilities(memory_snapshots=True, setuid=True, saves_deleted_files=True)

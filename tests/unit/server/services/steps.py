@@ -16,6 +16,7 @@ from opencomputer.server.domain.sandbox import ACTIVE, Sandbox, SandboxState
 from opencomputer.server.domain.snapshot import Snapshot, SnapshotKind, SnapshotPurpose, SnapshotState
 from opencomputer.server.services.sandboxes.checkpoints import NewCheckpoint
 from opencomputer.server.services.sandboxes.forks import ForkRequest
+from opencomputer.server.services.sandboxes.scaling import Size
 from tests.support.memory.machines import MemoryHost, MemoryMachine
 from tests.support.memory.stores import Tables
 from tests.unit.server.services.harness import BASE, ORG, Node, Process
@@ -102,6 +103,14 @@ async def _diff(stage: Stage) -> None:
     await stage.process.diffs.diff(ORG, stage.sandbox.id, None)
 
 
+async def _scale_up(stage: Stage) -> None:
+    await stage.process.scaling.scale(ORG, stage.sandbox.id, Size(8192))
+
+
+async def _scale_down(stage: Stage) -> None:
+    await stage.process.scaling.scale(ORG, stage.sandbox.id, Size(1024))
+
+
 CHECKPOINT = Operation("checkpoint", checkpointed)
 DISK_CHECKPOINT = Operation("checkpoint of files", _disk_checkpoint)
 FORK_CHECKPOINT = Operation("fork of a checkpoint", _fork_checkpoint, _have_checkpoint)
@@ -112,6 +121,8 @@ HIBERNATE = Operation("hibernate", _hibernate, state=SandboxState.HIBERNATED)
 WAKE = Operation("wake", _wake, _hibernate)
 REBOOT = Operation("reboot", _reboot)
 DIFF = Operation("diff", _diff)
+SCALE_UP = Operation("larger size", _scale_up)
+SCALE_DOWN = Operation("smaller size", _scale_down)
 OPERATIONS = [
     CHECKPOINT,
     DISK_CHECKPOINT,
@@ -123,6 +134,8 @@ OPERATIONS = [
     WAKE,
     REBOOT,
     DIFF,
+    SCALE_UP,
+    SCALE_DOWN,
 ]
 
 
@@ -271,6 +284,7 @@ def _check_machine(node: Node, machine: MemoryMachine, sandbox: Sandbox) -> None
     assert not machine.lost
     assert [path.name for path in machine.spec.layers] == [*(p.name for p in BASE.layers), *sandbox.layers]
     assert machine.limits.memory_bytes == sandbox.shape.memory_mb << 20
+    assert sandbox.elasticity.resize_mb is None
     assert machine.identity is not None
     assert (machine.identity.sandbox_id, machine.identity.generation) == (sandbox.id, sandbox.generation)
 

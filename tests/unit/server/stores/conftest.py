@@ -25,10 +25,9 @@ from opencomputer.server.stores.sql.sandboxes import SqlSandboxStore
 from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 from tests.support import rows
+from tests.support.memory.access import MemoryApiKeys, MemoryOrganisations
 from tests.support.memory.stores import (
-    MemoryApiKeys,
     MemoryMachineRows,
-    MemoryOrganisations,
     MemoryPatches,
     MemorySandboxes,
     MemorySnapshots,

@@ -15,7 +15,14 @@ from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.contracts.stores import MachineRow, SandboxFields
 from opencomputer.server.domain.errors import OpenComputerError
 from opencomputer.server.domain.layers import LayerId
-from opencomputer.server.domain.sandbox import TRANSITIONS, Sandbox, SandboxState, StopReason
+from opencomputer.server.domain.sandbox import (
+    TRANSITIONS,
+    Elasticity,
+    Sandbox,
+    SandboxShape,
+    SandboxState,
+    StopReason,
+)
 from opencomputer.server.domain.snapshot import Patch, Snapshot, SnapshotKind, SnapshotPurpose, SnapshotState
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
@@ -43,7 +50,7 @@ class Play:
     def step(self) -> Callable[[Stores], Awaitable[object]]:
         steps = [self._add_sandbox, self._add_snapshot]
         if self.sandboxes:
-            steps += [self._move, self._move, self._move, self._update]
+            steps += [self._move, self._move, self._move, self._update, self._rescale, self._rescale]
             steps += [self._add_machine, self._remove_machine]
         if self.snapshots:
             steps += [self._ready, self._fail, self._remove, self._add_patch, self._add_patch]
@@ -97,6 +104,21 @@ class Play:
     def _update(self) -> Callable[[Stores], Awaitable[object]]:
         row, fields = self.chance.choice(self.sandboxes), self._fields()
         return lambda stores: stores.sandboxes.update(row.id, fields)
+
+    def _rescale(self) -> Callable[[Stores], Awaitable[object]]:
+        row = self.chance.choice(self.sandboxes)
+        before = self.chance.choice([row.elasticity, row.elasticity, self._elasticity()])
+        after, shape = self._elasticity(), self.chance.choice([None, SandboxShape(8192, 2, 20480)])
+        return lambda stores: stores.sandboxes.rescale(row.id, before, after, shape=shape)
+
+    def _elasticity(self) -> Elasticity:
+        return Elasticity(
+            locked=self.chance.random() < 0.5,
+            autoscale=self.chance.random() < 0.5,
+            min_memory_mb=self.chance.choice([None, 1024]),
+            up_after=self.chance.choice([None, rows.at(7)]),
+            resize_mb=self.chance.choice([None, 8192]),
+        )
 
     def _fields(self) -> SandboxFields:
         changes: list[SandboxFields] = [
@@ -159,6 +181,7 @@ async def everything(stores: Stores, play: Play) -> object:
         {row.id: row for row in sandboxes},
         {row.id: row for row in snapshots},
         await stores.sandboxes.due(rows.at(500), limit=5),
+        {row.id: row for row in await stores.sandboxes.autoscaled()},
         [await stores.patches.list(row.id) for row in play.snapshots],
         [await stores.snapshots.checkpoints(play.org, each) for each in _SOURCES],
         [await stores.snapshots.protected(each) for each in _SOURCES],

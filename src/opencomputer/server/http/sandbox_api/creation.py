@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from opencomputer.server.domain.elasticity import check_cap
 from opencomputer.server.domain.errors import InvalidInput, NotSupported
 from opencomputer.server.domain.limits import check_environment, check_metadata, resolve_shape
 from opencomputer.server.domain.sandbox import Sandbox
@@ -61,6 +62,7 @@ def _request(services: Services, body: CreateSandbox, key: str | None, fingerpri
     shape = resolve_shape(
         body.memory_mb, body.cpu_count, body.disk_mb, disk_cap_mb=services.presentation.disk_cap_mb
     )
+    check_cap(shape.memory_mb, services.presentation.memory_cap_mb, "memoryMB")
     check_environment(body.envs or {})
     check_metadata(body.metadata or {})
     return NewSandbox(

@@ -11,13 +11,7 @@ router = APIRouter()
 
 _SANDBOX = "/sandboxes/{sandbox_id}"
 _PARTS: dict[str, tuple[str, ...]] = {
-    "scaling": (
-        f"{_SANDBOX}/scale",
-        f"{_SANDBOX}/autoscale",
-        f"{_SANDBOX}/scaling-lock",
-        f"{_SANDBOX}/limits",
-        f"{_SANDBOX}/migrate",
-    ),
+    "moving sandboxes between servers": (f"{_SANDBOX}/migrate",),
     "tags": ("/tags", f"{_SANDBOX}/tags"),
     "preview URLs": (f"{_SANDBOX}/preview", f"{_SANDBOX}/preview/{{rest:path}}"),
     "mounts": (f"{_SANDBOX}/mounts",),

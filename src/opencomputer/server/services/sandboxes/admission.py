@@ -1,4 +1,4 @@
-"""Whether the host has room for one more machine, and how many may start at once."""
+"""Whether the host has room for one more machine or a larger one, and how many may start at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from opencomputer.server.contracts.host import HostGauge
-from opencomputer.server.domain.capacity import AdmissionPolicy, refusal
+from opencomputer.server.domain.capacity import AdmissionPolicy, growth_refusal, refusal
 from opencomputer.server.domain.errors import NoCapacity
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
 
@@ -34,3 +34,9 @@ class Admission:
             if (reason := refusal(self._policy, load)) is not None:
                 raise NoCapacity(f"no capacity: {reason}")
             yield
+
+    async def check_growth(self) -> None:
+        """Whether a machine may get more memory now. Raises NoCapacity."""
+        load = await asyncio.to_thread(self._gauge.load, self._provisioning.count)
+        if (reason := growth_refusal(self._policy, load)) is not None:
+            raise NoCapacity(f"no capacity: {reason}")

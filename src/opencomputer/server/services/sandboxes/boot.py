@@ -198,6 +198,8 @@ def _identity(sandbox: Sandbox, token: str, *, new_boot: bool, copied: bool) -> 
         boot_id=str(uuid.uuid4()) if new_boot else None,
         generation=sandbox.generation,
         copied=copied,
+        memory_bytes=sandbox.shape.memory_mb << 20,
+        processors=sandbox.shape.cpu_count,
     )
 
 

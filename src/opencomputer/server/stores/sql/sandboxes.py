@@ -15,13 +15,16 @@ from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict
 from opencomputer.server.domain.sandbox import (
     ACTIVE,
     TERMINAL,
+    Elasticity,
     Sandbox,
+    SandboxShape,
     SandboxState,
     StopReason,
     check_transition,
 )
 from opencomputer.server.stores.sql.database import Database
-from opencomputer.server.stores.sql.origins import field_values, origin_values, shape_of
+from opencomputer.server.stores.sql.elasticity import elasticity_of, elasticity_values, is_still
+from opencomputer.server.stores.sql.origins import field_values, origin_values, shape_of, shape_values
 from opencomputer.server.stores.sql.tables import organisations, sandboxes
 from opencomputer.wire.ids import OrgId, SandboxId
 
@@ -110,6 +113,29 @@ class SqlSandboxStore:
         )
         return [_sandbox(row) for row in await self._database.rows(query)]
 
+    async def rescale(
+        self,
+        sandbox_id: SandboxId,
+        before: Elasticity,
+        after: Elasticity,
+        *,
+        shape: SandboxShape | None = None,
+    ) -> bool:
+        states = sorted(set(SandboxState) - TERMINAL) if shape is None else [SandboxState.RUNNING]
+        values = elasticity_values(after) | ({} if shape is None else shape_values(shape))
+        statement = (
+            sandboxes.update()
+            .where(sandboxes.c.id == sandbox_id, sandboxes.c.state.in_(states), *is_still(before))
+            .values(values)
+        )
+        return await self._database.run(statement) > 0
+
+    async def autoscaled(self) -> Sequence[Sandbox]:
+        query = sa.select(sandboxes).where(
+            sandboxes.c.state == SandboxState.RUNNING, sandboxes.c.autoscale.is_(True)
+        )
+        return [_sandbox(row) for row in await self._database.rows(query)]
+
     async def set_timeout(self, org_id: OrgId, sandbox_id: SandboxId, seconds: int) -> bool:
         mine = (sandboxes.c.id == sandbox_id) & (sandboxes.c.org_id == org_id)
         return await self._database.run(sandboxes.update().where(mine).values(timeout_seconds=seconds)) > 0
@@ -173,6 +199,7 @@ def _values(sandbox: Sandbox) -> dict[str, Any]:
         "last_hibernate_error": sandbox.last_hibernate_error,
         "recovered": sandbox.recovered,
         "file_url_epoch": sandbox.file_url_epoch,
+        **elasticity_values(sandbox.elasticity),
     }
 
 
@@ -210,4 +237,5 @@ def _sandbox(row: sa.Row[Any]) -> Sandbox:
         last_hibernate_error=row.last_hibernate_error,
         recovered=row.recovered,
         file_url_epoch=row.file_url_epoch,
+        elasticity=elasticity_of(row),
     )
