@@ -154,8 +154,8 @@ class MemoryHost:
     """Implements Machines, and HostGauge.
 
     `before` is called ahead of each step, "start", "started", "identify", "set_limits",
-    "set_egress", "resize", "resized" (not told yet), "usage", "rest", "save", "saved" (not told yet), "go_on",
-    "stop", "adopt", "survey" and "discard", and may raise, wait, or do what interferes.
+    "set_egress", "resize", "resized" (not told yet), "usage", "rest", "save", "saved" (not told yet),
+    "go_on", "stop", "adopt", "survey" and "discard", and may raise, wait, or do what interferes.
     """
 
     def __init__(self, capabilities: Capabilities = NO_SNAPSHOTS) -> None:
