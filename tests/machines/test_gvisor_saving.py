@@ -17,6 +17,8 @@ from opencomputer.server.contracts.machine import Machine, ProcessKind, ProcessS
 from opencomputer.server.domain.errors import HostDiskFull, SnapshotRefused
 from opencomputer.server.drivers.gvisor import snapshot
 from opencomputer.server.drivers.gvisor.driver import GvisorDriver
+from opencomputer.server.drivers.gvisor.node import groups_parent
+from opencomputer.server.host.cgroups import NO_LIMIT, Groups
 from tests.support.driver_harness import SMALL, GvisorHarness
 from tests.support.guest_probe import wait_until_it_answers
 from tests.support.machine_shell import open_machine, output, shell
@@ -221,6 +223,42 @@ async def test_a_machine_waits_while_it_is_not_to_go_on(harness: GvisorHarness) 
             assert await waiting == "answered"
             await attachment.write(b"\n")
             assert await read_until(attachment, b"1\n")
+
+
+async def test_processor_time_is_limited_again_after_a_saving_and_a_start(harness: GvisorHarness) -> None:
+    """It does not slow saving and restoring down; a server that is killed in between puts it back, too."""
+    groups = Groups.of_this_host(groups_parent(harness.node_tag))
+    async with open_machine(harness) as machine:
+        group = groups.group(machine.id)
+        limit = group.cpu_limit()
+        assert limit != NO_LIMIT
+        await machine.save(harness.folder / "saved")
+        assert group.cpu_limit() == limit
+        await machine.save(harness.folder / "again", go_on=False)
+        assert group.cpu_limit() == NO_LIMIT
+        await machine.detach()
+        await harness.restart()
+        adopted = await harness.driver.adopt(machine.record)
+        assert adopted is not None
+        assert group.cpu_limit() == limit
+        await adopted.stop()
+    async with open_machine(harness, on(harness, harness.folder / "saved")) as copy:
+        assert groups.group(copy.id).cpu_limit() == limit
+
+
+async def test_a_note_of_a_pause_that_never_came_harms_nobody(harness: GvisorHarness) -> None:
+    """A server was killed before it had paused the machine, or after it had let it go on."""
+    async with open_machine(harness) as machine:
+        await machine.detach()
+        note = harness.data_dir / "machines" / machine.id / "saving"
+        assert note.parent.is_dir()
+        note.write_text("paused 100000")
+        await harness.restart()
+        adopted = await harness.driver.adopt(machine.record)
+        assert adopted is not None
+        assert not note.exists()
+        await wait_until_it_answers(adopted.guest_address)
+        await adopted.stop()
 
 
 async def test_thirty_saved_and_stopped_machines_leave_nothing(harness: GvisorHarness) -> None:

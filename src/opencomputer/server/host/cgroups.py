@@ -20,6 +20,7 @@ _PARENT_DEADLINE_SECONDS = 10.0
 _FREEZE_SECONDS = 10.0
 """A process that waits for the disk is only frozen when that is over."""
 _FREEZE_TRY_SECONDS = 0.5
+NO_LIMIT = "max"
 _V1_CONTROLLERS = ("freezer", "memory", "cpu", "cpuacct", "pids")
 _V2_CONTROLLERS = ("cpu", "memory", "pids")
 
@@ -64,6 +65,14 @@ class Group(Protocol):
     def create(self, limits: GroupLimits) -> None: ...
 
     def set_limits(self, limits: GroupLimits) -> None: ...
+
+    def cpu_limit(self) -> str:
+        """The limit of processor time, as `set_cpu_limit` takes it."""
+        ...
+
+    def set_cpu_limit(self, limit: str) -> None:
+        """NO_LIMIT, or what `cpu_limit` gave."""
+        ...
 
     def join_argv(self) -> list[str]:
         """What to put before a command so that it runs inside the group from its first instruction."""
@@ -182,6 +191,13 @@ class SplitGroup:
         _write(self._folders["cpu"] / "cpu.shares", _cpu_shares(limits.cpu_weight))
         _write(self._folders["pids"] / "pids.max", limits.pids)
 
+    def cpu_limit(self) -> str:
+        quota = (self._folders["cpu"] / "cpu.cfs_quota_us").read_text().strip()
+        return NO_LIMIT if quota == "-1" else quota
+
+    def set_cpu_limit(self, limit: str) -> None:
+        _write(self._folders["cpu"] / "cpu.cfs_quota_us", "-1" if limit == NO_LIMIT else limit)
+
     def join_argv(self) -> list[str]:
         # `tasks`, not `cgroup.procs`: moving the writing thread alone needs no lock of the whole host.
         return ["/bin/sh", "-c", JOIN_SCRIPT, "sh", *(str(f / "tasks") for f in self.folders), "--"]
@@ -251,6 +267,13 @@ class UnifiedGroup:
         _write(self._folder / "cpu.max", f"{_cpu_quota(limits.cpu_percent)} {_CPU_PERIOD_MICROSECONDS}")
         _write(self._folder / "cpu.weight", limits.cpu_weight)
         _write(self._folder / "pids.max", limits.pids)
+
+    def cpu_limit(self) -> str:
+        quota, _, _ = (self._folder / "cpu.max").read_text().strip().partition(" ")
+        return quota
+
+    def set_cpu_limit(self, limit: str) -> None:
+        _write(self._folder / "cpu.max", limit)
 
     def join_argv(self) -> list[str]:
         return ["/bin/sh", "-c", JOIN_SCRIPT, "sh", str(self._folder / "cgroup.procs"), "--"]

@@ -57,15 +57,26 @@ def test_run_checkpoint_and_restore_agree_about_the_machine() -> None:
         [word for word in argv if word.startswith("--") and "=" not in word.partition("--image-path")[1]]
         for argv in (
             runsc.run(MACHINE, FOLDER)[1:13],
-            runsc.restore(MACHINE, FOLDER, Path("/image"))[1:13],
-            runsc.checkpoint(MACHINE, FOLDER, Path("/target"))[1:13],
+            runsc.restore(MACHINE, FOLDER, Path("/image"), direct=True)[1:13],
+            runsc.checkpoint(MACHINE, FOLDER, Path("/target"), direct=False)[1:13],
         )
     ]
     assert flags[0] == flags[1] == flags[2]
 
 
 def test_an_image_is_written_without_compression() -> None:
-    assert "--compression=none" in Runsc(OLD).checkpoint(MACHINE, FOLDER, Path("/target"))
+    argv = Runsc(OLD).checkpoint(MACHINE, FOLDER, Path("/target"), direct=True)
+    assert "--compression=none" in argv
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_memory_goes_past_the_hosts_only_where_that_is_asked_for(direct: bool) -> None:
+    runsc = Runsc(OLD)
+    for argv in (
+        runsc.checkpoint(MACHINE, FOLDER, Path("/target"), direct=direct),
+        runsc.restore(MACHINE, FOLDER, Path("/image"), direct=direct),
+    ):
+        assert ("--direct" in argv) is direct
 
 
 def test_capabilities_follow_the_build() -> None:

@@ -156,6 +156,21 @@ def test_freezing_on_version_1_writes_the_state(tmp_path: Path) -> None:
     assert read(tmp_path / "freezer/parent/m1/freezer.state") == "THAWED"
 
 
+def test_processor_time_can_be_had_without_limit_for_a_while(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    first, second = split_group(tmp_path / "one"), unified_group(tmp_path / "two")
+    for group in (first, second):
+        group.create(LIMITS)
+        limit = group.cpu_limit()
+        assert limit == "150000"
+        group.set_cpu_limit(cgroups.NO_LIMIT)
+        assert group.cpu_limit() == cgroups.NO_LIMIT
+        group.set_cpu_limit(limit)
+        assert group.cpu_limit() == limit
+    assert read(tmp_path / "two/parent/m1/cpu.max") == "150000"
+
+
 class StuckFreezer:
     """The file `freezer.state` of a kernel that gets stuck a few times, and starts over after each thaw."""
 

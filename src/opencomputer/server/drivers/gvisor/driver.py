@@ -14,10 +14,10 @@ from opencomputer.server.drivers.gvisor.console import Console
 from opencomputer.server.drivers.gvisor.disk import Disks, find_out_disks
 from opencomputer.server.drivers.gvisor.machine import GvisorMachine
 from opencomputer.server.drivers.gvisor.node import BeforeStep, Node, groups_parent
+from opencomputer.server.drivers.gvisor.pausing import go_on
 from opencomputer.server.drivers.gvisor.record import DRIVER_NAME, MachineState, from_record
 from opencomputer.server.drivers.gvisor.removal import remove_machine
 from opencomputer.server.drivers.gvisor.runsc import Runsc
-from opencomputer.server.drivers.gvisor.snapshot import resume_if_saving
 from opencomputer.server.drivers.gvisor.start import start_machine
 from opencomputer.server.host.cgroups import Groups
 from opencomputer.server.host.processes import boot_id, is_alive
@@ -99,7 +99,7 @@ class GvisorDriver:
             return None
         if state.kernel.pid not in self._node.group(record.machine_id).processes():
             return None
-        await resume_if_saving(self._node, record.machine_id)
+        await go_on(self._node, record.machine_id)
         return GvisorMachine(self._node, record.machine_id, state, None)
 
     async def survey(self) -> Sequence[MachineId]:

@@ -17,9 +17,10 @@ from opencomputer.server.domain.errors import (
 )
 from opencomputer.server.drivers.gvisor.console import Console
 from opencomputer.server.drivers.gvisor.node import Node, group_limits
+from opencomputer.server.drivers.gvisor.pausing import go_on
 from opencomputer.server.drivers.gvisor.record import MachineState, to_record
 from opencomputer.server.drivers.gvisor.removal import remove_machine
-from opencomputer.server.drivers.gvisor.snapshot import Saving, resume_if_saving, save_machine
+from opencomputer.server.drivers.gvisor.snapshot import Saving, save_machine
 from opencomputer.server.host.cgroups import GroupStuck
 from opencomputer.server.host.processes import is_alive, wait_end
 from opencomputer.server.host.tasks import finish
@@ -86,16 +87,17 @@ class GvisorMachine:
     async def go_on(self) -> None:
         async with self._turn:
             self._check_alive()
-            await finish(resume_if_saving(self._node, self._id))
+            await finish(go_on(self._node, self._id))
 
     async def set_limits(self, limits: Limits) -> None:
-        self._check_alive()
-        # Version 1 refuses a limit below the use, version 2 kills. Neither is asked.
-        if limits.memory_bytes < self._group.usage().memory_bytes:
-            raise Conflict("The machine uses more memory than that.")
-        if not self._node.disks.has_size(self._node.folder(self._id), limits.disk_bytes):
-            raise NotSupported("The size of a disk cannot be changed.")
-        self._group.set_limits(group_limits(limits))
+        async with self._turn:  # what a saving takes away meanwhile it also puts back
+            self._check_alive()
+            # Version 1 refuses a limit below the use, version 2 kills. Neither is asked.
+            if limits.memory_bytes < self._group.usage().memory_bytes:
+                raise Conflict("The machine uses more memory than that.")
+            if not self._node.disks.has_size(self._node.folder(self._id), limits.disk_bytes):
+                raise NotSupported("The size of a disk cannot be changed.")
+            self._group.set_limits(group_limits(limits))
 
     async def set_egress(self, mode: EgressMode) -> None:
         try:

@@ -20,29 +20,31 @@ class Runsc:
         """Start a machine from its bundle and return; the machine goes on."""
         return [*self._command(folder, "run"), *_detached(folder), machine_id]
 
-    def restore(self, machine_id: MachineId, folder: MachineFolder, image: Path) -> list[str]:
-        """Start a machine from a memory image and return; the machine goes on where it was saved."""
+    def restore(
+        self, machine_id: MachineId, folder: MachineFolder, image: Path, *, direct: bool
+    ) -> list[str]:
+        """Start a machine from a memory image and return; the machine goes on where it was saved.
+
+        `direct`: read past the host's memory.
+        """
         return [
             *self._command(folder, "restore"),
             *_detached(folder),
             f"--image-path={image}",
+            *(["--direct"] if direct else []),
             machine_id,
         ]
 
-    def pause(self, machine_id: MachineId, folder: MachineFolder) -> list[str]:
-        """Stop the machine's tasks; its kernel still answers runsc."""
-        return [*self._command(folder, "pause"), machine_id]
-
-    def resume(self, machine_id: MachineId, folder: MachineFolder) -> list[str]:
-        return [*self._command(folder, "resume"), machine_id]
-
-    def checkpoint(self, machine_id: MachineId, folder: MachineFolder, target: Path) -> list[str]:
-        """Write the memory of a machine and leave it alive."""
+    def checkpoint(
+        self, machine_id: MachineId, folder: MachineFolder, target: Path, *, direct: bool
+    ) -> list[str]:
+        """Write the memory of a machine and leave it alive. `direct`: past the host's memory."""
         return [
             *self._command(folder, "checkpoint"),
             "--leave-running",
             # Compressing takes several times longer than writing.
             "--compression=none",
+            *(["--direct"] if direct else []),
             f"--image-path={target}",
             machine_id,
         ]

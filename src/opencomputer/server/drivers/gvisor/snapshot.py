@@ -25,14 +25,12 @@ from opencomputer.server.drivers.gvisor.disk import Fill
 from opencomputer.server.drivers.gvisor.failure import Failure, FailureKind, classify
 from opencomputer.server.drivers.gvisor.mirror import CopyFailed, Mirror
 from opencomputer.server.drivers.gvisor.node import Node
-from opencomputer.server.host.cgroups import GroupStuck
+from opencomputer.server.drivers.gvisor.pausing import freeze, go_on, pause
+from opencomputer.server.host.page_cache import takes_direct_io
 from opencomputer.server.host.subprocesses import CommandTimedOut, run_async
 from opencomputer.server.host.tasks import finish
 
 _BIRTH = "birth.json"
-_PAUSED = "paused"
-_FROZEN = "frozen"
-_SHORT_DEADLINE_SECONDS = 20.0
 _WRITE_DEADLINE_SECONDS = 300.0
 _RETRY_FOR_SECONDS = 2.0
 _RETRY_PAUSE_SECONDS = 0.15
@@ -72,22 +70,9 @@ async def save_machine(node: Node, machine_id: MachineId, saving: Saving) -> Non
     finally:
         try:
             if not (saved and not saving.go_on):
-                await finish(resume_if_saving(node, machine_id))
+                await finish(go_on(node, machine_id))
         finally:
             await finish(asyncio.to_thread(shutil.rmtree, draft, True))
-
-
-async def resume_if_saving(node: Node, machine_id: MachineId) -> None:
-    """Let a machine go on that is paused, perhaps by an earlier server that was killed."""
-    folder = node.folder(machine_id)
-    try:
-        how = await asyncio.to_thread(folder.saving.read_text)
-    except FileNotFoundError:
-        return
-    await asyncio.to_thread(node.group(machine_id).thaw)
-    if how != _FROZEN:
-        await _command(node.runsc.resume(machine_id, folder), _SHORT_DEADLINE_SECONDS)
-    await asyncio.to_thread(folder.saving.unlink, missing_ok=True)
 
 
 def read_birth(image: Path) -> Birth:
@@ -151,32 +136,16 @@ class _Attempts:
             done = False
             try:
                 if self._saving.memory:
-                    failure = await self._pause() or await self._write_memory(stillness)
+                    failure = await pause(self._node, self._id) or await self._write_memory(stillness)
                 else:
-                    failure = await self._freeze()
+                    failure = await freeze(self._node, self._id)
                 failure = failure or await self._complete(mirror)
                 done = failure is None
                 return failure
             finally:
                 # Also when pausing seems to have failed or the caller gave up: nobody else would.
                 if self._saving.go_on or not done:
-                    await finish(resume_if_saving(self._node, self._id))
-
-    async def _pause(self) -> Failure | None:
-        await asyncio.to_thread(self._folder.saving.write_text, _PAUSED)
-        return await _command(self._node.runsc.pause(self._id, self._folder), _SHORT_DEADLINE_SECONDS)
-
-    async def _freeze(self) -> Failure | None:
-        """For files alone the processor is taken away: that works with a kernel that answers nobody, too.
-
-        Not for memory: programs of a machine that was frozen right behind its checkpoint were seen to crash.
-        """
-        await asyncio.to_thread(self._folder.saving.write_text, _FROZEN)
-        try:
-            await finish(asyncio.to_thread(self._node.group(self._id).freeze))
-        except GroupStuck as error:
-            return Failure(FailureKind.OTHER, str(error))
-        return None
+                    await finish(go_on(self._node, self._id))
 
     async def _write_memory(self, stillness: Stillness) -> Failure | None:
         """Twice if the first writing cuts connections: it does that in the middle of its work.
@@ -192,7 +161,9 @@ class _Attempts:
 
     async def _write_memory_once(self) -> Failure | None:
         await asyncio.to_thread(_empty, self._memory)
-        argv = self._node.runsc.checkpoint(self._id, self._folder, self._memory)
+        # Fresh memory of the host to keep it in can cost more time than the disk takes.
+        direct = await asyncio.to_thread(takes_direct_io, self._memory)
+        argv = self._node.runsc.checkpoint(self._id, self._folder, self._memory, direct=direct)
         return await _command(argv, _WRITE_DEADLINE_SECONDS)
 
     async def _complete(self, mirror: Mirror) -> Failure | None:

@@ -18,10 +18,14 @@ from opencomputer.server.drivers.gvisor.launch import LaunchFailed, LaunchPlan, 
 from opencomputer.server.drivers.gvisor.node import Node, group_limits
 from opencomputer.server.drivers.gvisor.removal import remove_machine
 from opencomputer.server.drivers.gvisor.snapshot import read_birth
-from opencomputer.server.host.cgroups import kill_processes
+from opencomputer.server.host.cgroups import NO_LIMIT, kill_processes
+from opencomputer.server.host.page_cache import better_read_directly
 from opencomputer.server.host.processes import ProcessRef, reference
 from opencomputer.server.host.tasks import finish
 from opencomputer.server.host.threads import run_in_own_thread
+
+_PAGES = "pages.img"
+"""By far the largest file of a memory image."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,11 @@ def _start(node: Node, spec: MachineSpec, attempt: _Attempt) -> Started:
         raise _IdTaken(spec.id) from None
     attempt.created = True
     node.before_step("group")
-    node.group(spec.id).create(group_limits(spec.limits))
+    group = node.group(spec.id)
+    group.create(group_limits(spec.limits))
+    if spec.memory_image is not None:
+        # Until it is restored only the machine's kernel works, and somebody waits for it.
+        group.set_cpu_limit(NO_LIMIT)
     node.before_step("link")
     link = node.network.reserve(spec.id)
     node.before_step("files")
@@ -100,9 +108,11 @@ def _start(node: Node, spec: MachineSpec, attempt: _Attempt) -> Started:
     if spec.memory_image is None:
         argv = node.runsc.run(spec.id, folder)
     else:
-        argv = node.runsc.restore(spec.id, folder, spec.memory_image)
+        direct = better_read_directly(spec.memory_image / _PAGES)
+        argv = node.runsc.restore(spec.id, folder, spec.memory_image, direct=direct)
     plan = LaunchPlan(spec.id, folder, spec.layers, link, spec.egress, argv, attempt.abandoned)
     console = launch(node, plan)
+    group.set_limits(group_limits(spec.limits))
     kernel = reference(int(folder.pid_file.read_text()))
     if kernel is None:
         raise LaunchFailed("the machine ended as soon as it had started")

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import mmap
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+
+from opencomputer.server.host.page_cache import better_read_directly
 
 PIECE_BYTES = 8 << 20
 _READ_BYTES = 1 << 20
@@ -21,7 +24,8 @@ _MOST_THREADS = 4
 
 def digest_file(path: Path) -> str:
     """Raises OSError. Blocks."""
-    with open(path, "rb") as file:
+    direct = os.O_DIRECT if better_read_directly(path) else 0
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | direct), "rb") as file:
         descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
         with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as threads:
             starts = range(0, size, PIECE_BYTES)
@@ -40,14 +44,15 @@ def _piece(descriptor: int, size: int, start: int) -> bytes:
 
 
 def _blocks(descriptor: int, start: int, end: int) -> Iterator[memoryview]:
-    buffer = bytearray(_READ_BYTES)
-    view = memoryview(buffer)
-    while start < end:
-        read = os.preadv(descriptor, [view[: min(_READ_BYTES, end - start)]], start)
-        if read == 0:
-            return  # it became shorter meanwhile: the digest will not be the one expected
-        yield view[:read]
-        start += read
+    # Reading past the host's memory asks for whole pages, in the file and of the buffer.
+    with mmap.mmap(-1, _READ_BYTES) as buffer, memoryview(buffer) as view:
+        while start < end:
+            read = min(os.preadv(descriptor, [view], start), end - start)
+            if read == 0:
+                return  # it became shorter meanwhile: the digest will not be the one expected
+            with view[:read] as block:
+                yield block
+            start += read
 
 
 def _next_data(descriptor: int, start: int) -> int:
