@@ -12,6 +12,7 @@ from opencomputer.server.contracts.host import HostGauge
 from opencomputer.server.contracts.images import ImageStore, NamedSnapshotStore, PrefixStore
 from opencomputer.server.contracts.machine import Machines
 from opencomputer.server.contracts.models import ModelProvider
+from opencomputer.server.contracts.previews import GrantStore, PreviewStore, PreviewStores
 from opencomputer.server.contracts.stores import (
     ApiKeyStore,
     MachineStore,
@@ -23,6 +24,7 @@ from opencomputer.server.contracts.stores import (
 from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
 from opencomputer.server.domain.limits import resolve_shape
+from opencomputer.server.domain.previews import PreviewDomains
 from opencomputer.server.http.app import create_app
 from opencomputer.server.http.metadata import create_metadata_app
 from opencomputer.server.identity import NodeIdentity
@@ -52,7 +54,12 @@ from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
 from opencomputer.server.services.sandboxes.operations import operations
 from opencomputer.server.services.sandboxes.pool import Pool, PoolSettings
+from opencomputer.server.services.sandboxes.preview_door import PreviewDoor
+from opencomputer.server.services.sandboxes.preview_grants import PreviewGrants
+from opencomputer.server.services.sandboxes.preview_visits import Visits
+from opencomputer.server.services.sandboxes.previews import Previews
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.server.services.sandboxes.reach import Reach
 from opencomputer.server.services.sandboxes.scaling import Scaling
 from opencomputer.server.services.sandboxes.sessions import Sessions
 from opencomputer.server.services.sandboxes.transitions import Transitions
@@ -72,6 +79,8 @@ class Plugins:
     machine_rows: MachineStore
     snapshots: SnapshotStore
     patches: PatchStore
+    previews: PreviewStore
+    preview_grants: GrantStore
     images: ImageStore
     image_prefixes: PrefixStore
     named_snapshots: NamedSnapshotStore
@@ -188,6 +197,7 @@ def _services(
     clock, background = plugins.clock, machinery.background
     state = operations(machinery, plugins.patches)
     images = _images(plugins, machinery, supply)
+    previews = _previews(settings, plugins, state.reach)
     sessions = Sessions()
     gateway = ModelGateway(plugins.models)
     return Services(
@@ -208,6 +218,9 @@ def _services(
         scaling=Scaling(machinery, supply.admission, settings.memory_cap_mb),
         patches=state.patches,
         diffs=state.diffs,
+        previews=previews.records,
+        preview_grants=previews.grants,
+        preview_door=previews.door,
         images=images,
         snapshots=NamedSnapshots(plugins.named_snapshots, images, plugins.organisations, clock, background),
         templates=plugins.templates,
@@ -220,6 +233,23 @@ def _services(
             settings.disk_cap_mb,
             settings.memory_cap_mb,
         ),
+    )
+
+
+@dataclass(frozen=True)
+class _PreviewParts:
+    records: Previews
+    grants: PreviewGrants
+    door: PreviewDoor
+
+
+def _previews(settings: Settings, plugins: Plugins, reach: Reach) -> _PreviewParts:
+    stores = PreviewStores(plugins.sandboxes, plugins.previews, plugins.preview_grants)
+    domains, visits = PreviewDomains(settings.sandbox_domain, settings.preview_domains), Visits()
+    return _PreviewParts(
+        Previews(stores, domains, visits, plugins.clock),
+        PreviewGrants(stores, visits, plugins.clock),
+        PreviewDoor(stores, domains, reach, visits, plugins.clock),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 import uvicorn
@@ -40,8 +40,13 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 @asynccontextmanager
-async def listening(app: ASGIApp, bound: socket.socket) -> AsyncGenerator[None]:
-    """Serve `app` on a bound socket; on leaving, finish open requests within a few seconds."""
+async def listening(
+    app: ASGIApp, bound: socket.socket, trusted_proxies: Sequence[str] = ()
+) -> AsyncGenerator[None]:
+    """Serve `app` on a bound socket; on leaving, finish open requests within a few seconds.
+
+    What `X-Forwarded-For` and `-Proto` say counts when it comes from a trusted proxy, and from nobody else.
+    """
     config = uvicorn.Config(
         app,
         lifespan="off",
@@ -54,6 +59,7 @@ async def listening(app: ASGIApp, bound: socket.socket) -> AsyncGenerator[None]:
         ws_per_message_deflate=False,
         ws_max_size=16 << 20,
         server_header=False,
+        forwarded_allow_ips=list(trusted_proxies),
     )
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[bound]), name="listener")

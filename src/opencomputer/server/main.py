@@ -38,6 +38,7 @@ from opencomputer.server.stores.sql.images import SqlImageStore, SqlNamedSnapsho
 from opencomputer.server.stores.sql.machines import SqlMachineStore
 from opencomputer.server.stores.sql.organisations import SqlOrganisationStore
 from opencomputer.server.stores.sql.patches import SqlPatchStore
+from opencomputer.server.stores.sql.previews import SqlGrantStore, SqlPreviewStore
 from opencomputer.server.stores.sql.sandboxes import SqlSandboxStore
 from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
 from opencomputer.server.templates.layers import InstalledTemplates
@@ -93,6 +94,8 @@ async def _plugins(
         machine_rows=SqlMachineStore(database),
         snapshots=SqlSnapshotStore(database),
         patches=SqlPatchStore(database),
+        previews=SqlPreviewStore(database),
+        preview_grants=SqlGrantStore(database),
         images=SqlImageStore(database),
         image_prefixes=SqlPrefixStore(database),
         named_snapshots=SqlNamedSnapshotStore(database),

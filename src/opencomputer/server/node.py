@@ -63,7 +63,7 @@ async def running(settings: Settings, folder: DataFolder, parts: Parts) -> Async
         await stack.enter_async_context(parts.pool)
         if parts.metadata_at is not None:
             await stack.enter_async_context(listening(parts.metadata_app, bind(*parts.metadata_at)))
-        await stack.enter_async_context(listening(parts.app, bound))
+        await stack.enter_async_context(listening(parts.app, bound, settings.trusted_proxies))
         await parts.reconciler.recover(found)
         keepers = [asyncio.create_task(each.keep()) for each in (parts.reconciler, *parts.keepers)]
         parts.app.state.ready = True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, ip_network
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import urlsplit
@@ -15,6 +16,9 @@ from opencomputer.server.domain.naming import is_api_key
 DEFAULT_ROOT = Path("/var/lib/opencomputer")
 DEFAULT_LISTEN = "127.0.0.1:8080"
 DEFAULT_MACHINE_NETWORK = IPv4Network("10.231.0.0/16")
+
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 T = TypeVar("T")
 
@@ -68,6 +72,8 @@ class Settings:
     machine_network: IPv4Network = DEFAULT_MACHINE_NETWORK
     public_url: str | None = None
     sandbox_domain: str = "localhost"
+    preview_domains: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    trusted_proxies: tuple[str, ...] = ()
     region: str = "local"
     bootstrap_api_key: str | None = field(default=None, repr=False)
     sandboxes_per_org: int | None = None
@@ -100,7 +106,9 @@ def load_settings(environment: Mapping[str, str], overrides: Overrides = Overrid
         runsc=reader.get("RUNSC", str, None),
         machine_network=reader.get("MACHINE_NETWORK", _network, DEFAULT_MACHINE_NETWORK),
         public_url=reader.get("PUBLIC_URL", _url, None),
-        sandbox_domain=reader.get("SANDBOX_DOMAIN", str, "localhost"),
+        sandbox_domain=reader.get("SANDBOX_DOMAIN", _domain, "localhost"),
+        preview_domains=reader.get("PREVIEW_DOMAINS", _preview_domains, {}),
+        trusted_proxies=reader.get("TRUSTED_PROXIES", _addresses, ()),
         region=reader.get("REGION", str, "local"),
         bootstrap_api_key=reader.get("BOOTSTRAP_API_KEY", _api_key, None, secret=True),
         sandboxes_per_org=reader.get("MAX_SANDBOXES_PER_ORG", _positive, None),
@@ -174,6 +182,29 @@ def _network(text: str) -> IPv4Network:
     if not 14 <= network.prefixlen <= 28:
         raise ValueError("must be an IPv4 network from /14 to /28, for instance 10.231.0.0/16")
     return network
+
+
+def _domain(text: str) -> str:
+    domain = text.lower().strip(".")
+    if not _DOMAIN.fullmatch(domain):
+        raise ValueError("must be a domain, for instance sandboxes.example.com")
+    return domain
+
+
+def _preview_domains(text: str) -> Mapping[str, str | None]:
+    """`DOMAIN` for all organisations, or `DOMAIN=ORGANISATION`; separated by commas."""
+    domains: dict[str, str | None] = {}
+    for part in text.split(","):
+        domain, _, owner = part.strip().partition("=")
+        domains[_domain(domain)] = owner.strip() or None
+    return domains
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(str(ip_network(part.strip())) for part in text.split(","))
+    except ValueError:
+        raise ValueError("must be addresses or networks, for instance 127.0.0.1,10.0.0.0/8") from None
 
 
 def _api_key(text: str) -> str:

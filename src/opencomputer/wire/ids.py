@@ -21,3 +21,9 @@ SnapshotId = NewType("SnapshotId", str)
 
 PatchId = NewType("PatchId", str)
 """A UUID."""
+
+PreviewId = NewType("PreviewId", str)
+"""A UUID."""
+
+GrantId = NewType("GrantId", str)
+"""A UUID; never the grant's token."""

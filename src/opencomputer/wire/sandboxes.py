@@ -63,6 +63,8 @@ class SandboxView(WireModel):
     from_checkpoint_id: str | None = None
     patch_error: str | None = None
     last_hibernate_error: str | None = None
+    preview_auth_token: str | None = None
+    """What visitors of its previews need; only in the answer that made it."""
     recovered: int | None = None
     """The step of the recovery ladder that the last wake had to take."""
 

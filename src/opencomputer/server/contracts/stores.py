@@ -60,6 +60,7 @@ class SandboxFields(TypedDict, total=False):
     last_hibernate_error: str | None
     recovered: int | None
     file_url_epoch: str | None
+    preview_token_hash: str | None
 
 
 class SandboxStore(Protocol):

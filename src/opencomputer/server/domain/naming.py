@@ -7,7 +7,16 @@ import re
 import secrets
 import uuid
 
-from opencomputer.wire.ids import ApiKeyId, OrgId, PatchId, ProcessId, SandboxId, SnapshotId
+from opencomputer.wire.ids import (
+    ApiKeyId,
+    GrantId,
+    OrgId,
+    PatchId,
+    PreviewId,
+    ProcessId,
+    SandboxId,
+    SnapshotId,
+)
 
 API_KEY_PREFIX = "osb_"
 _SHOWN_OF_KEY = 12
@@ -32,6 +41,19 @@ def new_snapshot_id() -> SnapshotId:
 
 def new_patch_id() -> PatchId:
     return PatchId(str(uuid.uuid4()))
+
+
+def new_preview_id() -> PreviewId:
+    return PreviewId(str(uuid.uuid4()))
+
+
+def new_grant_id() -> GrantId:
+    return GrantId(str(uuid.uuid4()))
+
+
+def new_preview_token() -> str:
+    """256 random bits that need no escaping in a URL, a header or a cookie: for previews and their grants."""
+    return secrets.token_urlsafe(32)
 
 
 def new_org_id() -> OrgId:

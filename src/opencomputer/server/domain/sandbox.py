@@ -176,6 +176,9 @@ class Sandbox:
     file_url_epoch: str | None = None
     """Part of every signed URL of its files: another value revokes them all."""
 
+    preview_token_hash: str | None = None
+    """Of the token that its previews ask for; None: they are open."""
+
     @property
     def visible(self) -> bool:
         return self.state not in HIDDEN

@@ -12,6 +12,7 @@ from opencomputer.server.http import health
 from opencomputer.server.http.access_log import AccessLog
 from opencomputer.server.http.activity import ActivityTracker
 from opencomputer.server.http.errors import install_error_handlers
+from opencomputer.server.http.previews import PreviewHosts
 from opencomputer.server.http.sandbox_api import (
     agents,
     api_keys,
@@ -25,6 +26,7 @@ from opencomputer.server.http.sandbox_api import (
     images,
     patches,
     power,
+    previews,
     sandboxes,
     scaling,
     signed_files,
@@ -62,6 +64,7 @@ _CONTROL = (
     signed_files.control,
     images.router,
     snapshots.router,
+    previews.router,
     unsupported.router,
     sandboxes.control,
 )
@@ -115,6 +118,7 @@ def create_app(services: Services, lifespan: Lifespan | None = None) -> FastAPI:
     )
     app.add_middleware(ActivityTracker)
     app.add_middleware(AccessLog, registry=app.state.metrics)
+    app.add_middleware(PreviewHosts, services=services)
     return app
 
 

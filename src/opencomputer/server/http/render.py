@@ -17,6 +17,7 @@ from opencomputer.server.domain.snapshot import Origin, Patch, Snapshot
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sandboxes.agents import CLAUDE_SESSION_LABEL
 from opencomputer.server.services.sandboxes.commands import Progress
+from opencomputer.server.services.sandboxes.forks import Forked
 from opencomputer.server.services.sandboxes.scaling import Autoscale, Scaled
 from opencomputer.wire.agents import AgentView
 from opencomputer.wire.api_keys import ApiKeyView
@@ -50,7 +51,9 @@ def _first(request: Request, header: str) -> str:
     return request.headers.get(header, "").split(",")[0].strip()
 
 
-def sandbox(request: Request, services: Services, row: Sandbox) -> SandboxView:
+def sandbox(
+    request: Request, services: Services, row: Sandbox, *, preview_token: str | None = None
+) -> SandboxView:
     # One that sleeps is reached as one that runs: it wakes when it is used.
     reachable = row.state not in TERMINAL
     return SandboxView(
@@ -77,12 +80,13 @@ def sandbox(request: Request, services: Services, row: Sandbox) -> SandboxView:
         patch_error=row.patch_error,
         last_hibernate_error=row.last_hibernate_error,
         recovered=row.recovered,
+        preview_auth_token=preview_token,
     )
 
 
-def forked(request: Request, services: Services, row: Sandbox, *, memory_restored: bool) -> ForkedView:
-    view = sandbox(request, services, row)
-    return ForkedView(**view.model_dump(by_alias=False), memory_restored=memory_restored)
+def forked(request: Request, services: Services, made: Forked) -> ForkedView:
+    view = sandbox(request, services, made.sandbox, preview_token=made.preview_token)
+    return ForkedView(**view.model_dump(by_alias=False), memory_restored=made.memory_restored)
 
 
 def hibernated(row: Sandbox, size_bytes: int | None) -> HibernatedView:

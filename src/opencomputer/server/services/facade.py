@@ -22,6 +22,9 @@ from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshot
 from opencomputer.server.services.sandboxes.patches import Patches
 from opencomputer.server.services.sandboxes.pool import Pool
 from opencomputer.server.services.sandboxes.power import Power
+from opencomputer.server.services.sandboxes.preview_door import PreviewDoor
+from opencomputer.server.services.sandboxes.preview_grants import PreviewGrants
+from opencomputer.server.services.sandboxes.previews import Previews
 from opencomputer.server.services.sandboxes.reach import Reach
 from opencomputer.server.services.sandboxes.restores import Restores
 from opencomputer.server.services.sandboxes.scaling import Scaling
@@ -58,6 +61,9 @@ class Services:
     patches: Patches
     diffs: Diffs
     file_urls: FileUrls
+    previews: Previews
+    preview_grants: PreviewGrants
+    preview_door: PreviewDoor
     images: Images
     snapshots: NamedSnapshots
     templates: TemplateCatalogue

@@ -44,6 +44,7 @@ FIELDS: SandboxFields = {
     "hibernate_failures": 2,
     "last_hibernate_error": "no room",
     "recovered": 2,
+    "preview_token_hash": "a hash",
 }
 
 
@@ -134,6 +135,7 @@ async def test_what_is_none_becomes_none(stores: Stores) -> None:
         "patch_error": None,
         "last_hibernate_error": None,
         "recovered": None,
+        "preview_token_hash": None,
     }
     assert await stores.sandboxes.update(row.id, nothing)
     assert await found(stores, row) == replace(row, **{**FIELDS, **nothing})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from opencomputer.server.domain import naming
 from opencomputer.server.domain.elasticity import check_cap
 from opencomputer.server.domain.errors import InvalidInput, NotSupported
 from opencomputer.server.domain.limits import check_environment, check_metadata, resolve_shape
+from opencomputer.server.domain.previews import wanted_token
 from opencomputer.server.domain.sandbox import Sandbox
 from opencomputer.server.domain.snapshot import Snapshot
 from opencomputer.server.services.facade import Services
@@ -24,23 +26,34 @@ class Creation:
     """A create that has been validated as far as that is possible without building anything.
 
     `resolve` finds, or builds, what the sandbox is made from; None: a template, and nothing is to be built.
-    `memory_mb` and `disk_mb` are what was asked for; None: as the source has it.
+    `memory_mb` and `disk_mb` are what was asked for; None: as the source has it. `preview_token` is what its
+    previews will ask for.
     """
 
     request: NewSandbox
     resolve: Callable[[Listener], Awaitable[Snapshot]] | None = None
     memory_mb: int | None = None
     disk_mb: int | None = None
+    preview_token: str | None = field(default=None, repr=False)
+
+    def preview_token_of(self, made: Sandbox) -> str | None:
+        """The token to tell; none where an earlier create made it, and its token is another by now."""
+        token = self.preview_token
+        fits = token is not None and naming.secret_hash(token) == made.preview_token_hash
+        return token if fits else None
 
 
 async def prepare(
     services: Services, org_id: OrgId, body: CreateSandbox, key: str | None, fingerprint: str
 ) -> Creation:
     """Raises everything that must be answered before a stream begins."""
+    token = _preview_token(services, org_id, body, key)
     request = _request(services, body, key, fingerprint)
+    if token is not None:
+        request = replace(request, preview_token_hash=naming.secret_hash(token))
     resolve = await _source(services, org_id, body)
     asked = body.memory_mb is not None or body.cpu_count is not None
-    return Creation(request, resolve, request.shape.memory_mb if asked else None, body.disk_mb)
+    return Creation(request, resolve, request.shape.memory_mb if asked else None, body.disk_mb, token)
 
 
 async def carry_out(services: Services, org_id: OrgId, creation: Creation, log: Listener = nobody) -> Sandbox:
@@ -78,10 +91,19 @@ def _request(services: Services, body: CreateSandbox, key: str | None, fingerpri
     )
 
 
+def _preview_token(services: Services, org_id: OrgId, body: CreateSandbox, key: str | None) -> str | None:
+    """A create that is repeated with its key is told the same token."""
+    if body.preview_auth is None:
+        return None
+    made = (
+        naming.new_preview_token() if key is None else services.access.derived_token("preview", org_id, key)
+    )
+    return wanted_token(body.preview_auth) or made
+
+
 def _refuse_later_parts(body: CreateSandbox) -> None:
     parts = {
         "secretStore": body.secret_store,
-        "previewAuth": body.preview_auth,
         "webhooks": body.webhooks,
     }
     for name, value in parts.items():

@@ -33,7 +33,7 @@ async def from_checkpoint(
     asked = fork_request(body)
     made = await services.forks.from_checkpoint(caller.org_id, SnapshotId(checkpoint_id), asked)
     await _end_if_nobody_learns_of(request, services, caller.org_id, [made])
-    return render.forked(request, services, made.sandbox, memory_restored=made.memory_restored)
+    return render.forked(request, services, made)
 
 
 @router.post("", status_code=201, response_model_exclude_none=True)
@@ -48,9 +48,7 @@ async def fork(
     asked = fork_request(body)
     forks = await services.forks.fork(caller.org_id, SandboxId(sandbox_id), body.count or 1, asked)
     await _end_if_nobody_learns_of(request, services, caller.org_id, forks)
-    return [
-        render.forked(request, services, each.sandbox, memory_restored=each.memory_restored) for each in forks
-    ]
+    return [render.forked(request, services, each) for each in forks]
 
 
 def fork_request(body: ForkCheckpoint) -> ForkRequest:

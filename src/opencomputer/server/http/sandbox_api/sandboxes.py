@@ -53,7 +53,8 @@ async def create(
     creation = await prepare(services, caller.org_id, body, key, fingerprint)
 
     async def make(log: Listener) -> SandboxView:
-        return render.sandbox(request, services, await carry_out(services, caller.org_id, creation, log))
+        row = await carry_out(services, caller.org_id, creation, log)
+        return render.sandbox(request, services, row, preview_token=creation.preview_token_of(row))
 
     async def undo(made: SandboxView) -> None:
         if key is None:

@@ -13,7 +13,6 @@ _SANDBOX = "/sandboxes/{sandbox_id}"
 _PARTS: dict[str, tuple[str, ...]] = {
     "moving sandboxes between servers": (f"{_SANDBOX}/migrate",),
     "tags": ("/tags", f"{_SANDBOX}/tags"),
-    "preview URLs": (f"{_SANDBOX}/preview", f"{_SANDBOX}/preview/{{rest:path}}"),
     "mounts": (f"{_SANDBOX}/mounts",),
     "logs": (f"{_SANDBOX}/logs",),
     "egress rules": (f"{_SANDBOX}/allowed-hosts", f"{_SANDBOX}/audit"),

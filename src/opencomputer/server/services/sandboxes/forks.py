@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
+from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import Gone, InvalidInput
 from opencomputer.server.domain.limits import TIERS
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape
-from opencomputer.server.domain.snapshot import Origin, origin_of
+from opencomputer.server.domain.snapshot import Origin, Snapshot, origin_of
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
 from opencomputer.server.services.sandboxes.lifecycle import Created, NewSandbox, Source
 from opencomputer.server.services.sandboxes.live import LiveSandbox
@@ -34,10 +35,12 @@ class ForkRequest:
 
 @dataclass(frozen=True)
 class Forked:
-    """`memory_restored`: it goes on with the processes of its source."""
+    """`memory_restored`: it goes on with the processes of its source. `preview_token` is what its previews
+    ask for, if those of its source ask for one; told only here."""
 
     sandbox: Sandbox
     memory_restored: bool
+    preview_token: str | None = field(default=None, repr=False)
 
 
 class Forks:
@@ -46,6 +49,7 @@ class Forks:
     ) -> None:
         self._checkpoints = checkpoints
         self._lifecycle = machinery.lifecycle
+        self._sandboxes = machinery.sandboxes
         self._reach = reach
         self._live = machinery.live
         self._transitions = machinery.transitions
@@ -60,7 +64,15 @@ class Forks:
         """
         checkpoint = await self._checkpoints.usable(org_id, checkpoint_id)
         origin = replace(checkpoint.origin, patch_source=checkpoint.id, patch_position=0)
-        return await self._make(org_id, Source(origin, checkpoint.memory, checkpoint.id), request)
+        source = Source(origin, checkpoint.memory, checkpoint.id, locked=await self._is_locked(checkpoint))
+        return await self._make(org_id, source, request)
+
+    async def _is_locked(self, checkpoint: Snapshot) -> bool:
+        """Whether the sandbox of a checkpoint asks visitors for a token by now, also if it has stopped."""
+        if checkpoint.sandbox_id is None:
+            return False
+        sandbox = await self._sandboxes.get(checkpoint.org_id, checkpoint.sandbox_id)
+        return sandbox is not None and sandbox.preview_token_hash is not None
 
     async def fork(
         self, org_id: OrgId, sandbox_id: SandboxId, count: int, request: ForkRequest
@@ -83,7 +95,9 @@ class Forks:
                     self._captures.saving(live.machine, sandbox.layers, memory=True)
                 )
             layers, _ = await saving.keep_files()
-            source = Source(replace(origin_of(sandbox), layers=layers), saving.memory_folder)
+            origin = replace(origin_of(sandbox), layers=layers)
+            locked = sandbox.preview_token_hash is not None
+            source = Source(origin, saving.memory_folder, locked=locked)
             return await self._make_all(sandbox.org_id, source, count, request)
 
     async def _make_all(
@@ -104,6 +118,7 @@ class Forks:
                 await self._lifecycle.kill(org_id, result.sandbox.id)
 
     async def _make(self, org_id: OrgId, source: Source, request: ForkRequest) -> Forked:
+        token = naming.new_preview_token() if source.locked else None
         new = NewSandbox(
             template=source.origin.template,
             shape=fork_shape(source.origin, request.memory_mb),
@@ -114,10 +129,11 @@ class Forks:
             network_enabled=source.origin.network_enabled,
             idempotency_key=None,
             request_hash="",
+            preview_token_hash=None if token is None else naming.secret_hash(token),
         )
         created = await self._lifecycle.create(org_id, new, source)
         try:
-            return await self._patched(created)
+            return replace(await self._patched(created), preview_token=token)
         except BaseException:
             # Nobody has learnt its id.
             await asyncio.shield(self._lifecycle.kill(org_id, created.sandbox.id))

@@ -57,6 +57,7 @@ class NewSandbox:
     network_enabled: bool
     idempotency_key: str | None
     request_hash: str
+    preview_token_hash: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,13 @@ class Source:
     """What a new sandbox is made from, when it is not just a template.
 
     `memory` is only used by a sandbox with as much memory as the origin had, or more. `checkpoint` is the one
-    that was forked.
+    that was forked. `locked`: previews of what it was ask for a token.
     """
 
     origin: Origin
     memory: SavedMemory | MemoryFolder | None = None
     checkpoint: SnapshotId | None = None
+    locked: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,7 @@ class Lifecycle:
             from_checkpoint=source.checkpoint if source else None,
             patch_source=origin.patch_source,
             patch_position=origin.patch_position,
+            preview_token_hash=request.preview_token_hash,
         )
 
     async def _start(self, sandbox: Sandbox, source: Source | None) -> Created:

@@ -42,3 +42,8 @@ class Reach:
             elif looked == before and self._live.get(org_id, sandbox_id) is None:
                 # Seen twice, so it is not just that something came to its end while the row was read.
                 raise NotReady("the sandbox is not ready on this server yet")
+
+    async def settled(self, live: LiveSandbox) -> None:
+        """Return once it is known whether the sandbox goes on with this machine, as far as that is open."""
+        while self._transitions.closes(live.id) and not live.ended.is_set():
+            await self._transitions.over(live.id)

@@ -25,6 +25,7 @@ from opencomputer.server.domain.sandbox import (
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.elasticity import elasticity_of, elasticity_values, is_still
 from opencomputer.server.stores.sql.origins import field_values, origin_values, shape_of, shape_values
+from opencomputer.server.stores.sql.preview_tables import grants, previews
 from opencomputer.server.stores.sql.tables import organisations, sandboxes
 from opencomputer.wire.ids import OrgId, SandboxId
 
@@ -94,6 +95,9 @@ class SqlSandboxStore:
             moved = (await connection.execute(statement)).first()
             if moved is None:
                 return False
+            if after in TERMINAL:
+                await connection.execute(previews.delete().where(previews.c.sandbox_id == sandbox_id))
+                await connection.execute(grants.delete().where(grants.c.sandbox_id == sandbox_id))
             if concurrency_limit is not None and after in ACTIVE and before not in ACTIVE:
                 await _check_limit(connection, moved.org_id, sandbox_id, concurrency_limit)
             return True
@@ -200,6 +204,7 @@ def _values(sandbox: Sandbox) -> dict[str, Any]:
         "recovered": sandbox.recovered,
         "file_url_epoch": sandbox.file_url_epoch,
         **elasticity_values(sandbox.elasticity),
+        "preview_token_hash": sandbox.preview_token_hash,
     }
 
 
@@ -238,4 +243,5 @@ def _sandbox(row: sa.Row[Any]) -> Sandbox:
         recovered=row.recovered,
         file_url_epoch=row.file_url_epoch,
         elasticity=elasticity_of(row),
+        preview_token_hash=row.preview_token_hash,
     )

@@ -104,6 +104,7 @@ sandboxes = sa.Table(
     sa.Column("autoscale_up_after", UtcDateTime),
     sa.Column("autoscale_down_after", UtcDateTime),
     sa.Column("resize_mb", sa.Integer),
+    sa.Column("preview_token_hash", sa.String),
     sa.UniqueConstraint("org_id", "idempotency_key", name="uq_sandboxes_idempotency"),
     sa.Index("ix_sandboxes_org_newest", "org_id", "created_at", "id"),
     sa.Index("ix_sandboxes_due", "state", "due_at"),

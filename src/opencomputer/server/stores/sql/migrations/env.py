@@ -5,6 +5,8 @@ from __future__ import annotations
 from alembic import context
 
 from opencomputer.server.stores.sql.image_tables import images
+from opencomputer.server.stores.sql.preview_tables import previews
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=images.metadata)
+assert images.metadata is previews.metadata, "all tables are described in one place"
+context.configure(connection=context.config.attributes["connection"], target_metadata=previews.metadata)
 context.run_migrations()
