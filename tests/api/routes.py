@@ -109,6 +109,7 @@ OFFERED = [*OF_ONE_SANDBOX, *CONTROL]
 
 # Bodies that are valid, for routes that want one.
 BODIES: dict[str, dict[str, Any]] = {
+    "/sandboxes/{id}/preview": {"port": 3000},
     "/sandboxes/{id}/timeout": {"timeout": 5},
     "/sandboxes/{id}/exec/run": {"cmd": "true"},
     "/sandboxes/{id}/exec/run-async": {"cmd": "true"},

@@ -78,7 +78,7 @@ async def test_records_are_removed_by_their_owner_only(kept: Kept) -> None:
 
 
 async def test_grants_are_counted_and_expired_ones_forgotten(kept: Kept) -> None:
-    first, second = kept.grant(until=10), kept.grant()
+    first, second = kept.grant(until=10), kept.grant(made=2)
     for each in (first, second):
         await kept.grants.add(each, most=2)
     with pytest.raises(Conflict):

@@ -44,6 +44,7 @@ FIELDS: SandboxFields = {
     "hibernate_failures": 2,
     "last_hibernate_error": "no room",
     "recovered": 2,
+    "file_url_epoch": "an epoch",
     "preview_token_hash": "a hash",
 }
 
