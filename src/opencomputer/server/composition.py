@@ -31,7 +31,7 @@ from opencomputer.server.identity import NodeIdentity
 from opencomputer.server.node import Parts
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
-from opencomputer.server.services.facade import Presentation, Services
+from opencomputer.server.services.facade import Presentation, PreviewServices, Services
 from opencomputer.server.services.reconciler import Reconciler
 from opencomputer.server.services.sandboxes.admission import Admission
 from opencomputer.server.services.sandboxes.agents import Agents
@@ -197,7 +197,6 @@ def _services(
     clock, background = plugins.clock, machinery.background
     state = operations(machinery, plugins.patches)
     images = _images(plugins, machinery, supply)
-    previews = _previews(settings, plugins, state.reach)
     sessions = Sessions()
     gateway = ModelGateway(plugins.models)
     return Services(
@@ -218,9 +217,7 @@ def _services(
         scaling=Scaling(machinery, supply.admission, settings.memory_cap_mb),
         patches=state.patches,
         diffs=state.diffs,
-        previews=previews.records,
-        preview_grants=previews.grants,
-        preview_door=previews.door,
+        previews=_previews(settings, plugins, state.reach),
         images=images,
         snapshots=NamedSnapshots(plugins.named_snapshots, images, plugins.organisations, clock, background),
         templates=plugins.templates,
@@ -236,17 +233,10 @@ def _services(
     )
 
 
-@dataclass(frozen=True)
-class _PreviewParts:
-    records: Previews
-    grants: PreviewGrants
-    door: PreviewDoor
-
-
-def _previews(settings: Settings, plugins: Plugins, reach: Reach) -> _PreviewParts:
+def _previews(settings: Settings, plugins: Plugins, reach: Reach) -> PreviewServices:
     stores = PreviewStores(plugins.sandboxes, plugins.previews, plugins.preview_grants)
     domains, visits = PreviewDomains(settings.sandbox_domain, settings.preview_domains), Visits()
-    return _PreviewParts(
+    return PreviewServices(
         Previews(stores, domains, visits, plugins.clock),
         PreviewGrants(stores, visits, plugins.clock),
         PreviewDoor(stores, domains, reach, visits, plugins.clock),

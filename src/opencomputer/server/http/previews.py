@@ -96,7 +96,7 @@ class _Previews:
     """An ASGI application that is the program of the sandbox, as long as the visitor may see it."""
 
     def __init__(self, services: Services) -> None:
-        self._door = services.preview_door
+        self._door = services.previews.door
         self._clock = services.clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -43,6 +43,13 @@ class Presentation:
 
 
 @dataclass(frozen=True)
+class PreviewServices:
+    records: Previews
+    grants: PreviewGrants
+    door: PreviewDoor
+
+
+@dataclass(frozen=True)
 class Services:
     access: Access
     lifecycle: Lifecycle
@@ -61,9 +68,7 @@ class Services:
     patches: Patches
     diffs: Diffs
     file_urls: FileUrls
-    previews: Previews
-    preview_grants: PreviewGrants
-    preview_door: PreviewDoor
+    previews: PreviewServices
     images: Images
     snapshots: NamedSnapshots
     templates: TemplateCatalogue

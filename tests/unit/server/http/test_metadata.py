@@ -13,16 +13,13 @@ import pytest
 
 from opencomputer.server.http.metadata import create_metadata_app
 from opencomputer.server.models.scripted import ScriptedModel
-from opencomputer.server.services.facade import Presentation, Services
+from opencomputer.server.services.facade import Presentation, PreviewServices, Services
 from opencomputer.server.services.sandboxes.agents import Agents
 from opencomputer.server.services.sandboxes.file_urls import FileUrls
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.images import Images
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
-from opencomputer.server.services.sandboxes.preview_door import PreviewDoor
-from opencomputer.server.services.sandboxes.preview_grants import PreviewGrants
-from opencomputer.server.services.sandboxes.previews import Previews
 from opencomputer.server.services.sandboxes.scaling import AutoscaleRequest
 from opencomputer.server.services.sandboxes.sessions import Sessions
 from tests.support.virtual_time import VirtualClock, virtual_backend
@@ -61,9 +58,7 @@ class Inside:
             patches=process.patches,
             diffs=process.diffs,
             # Nothing inside a machine asks for these.
-            previews=object.__new__(Previews),
-            preview_grants=object.__new__(PreviewGrants),
-            preview_door=object.__new__(PreviewDoor),
+            previews=object.__new__(PreviewServices),
             images=object.__new__(Images),
             snapshots=object.__new__(NamedSnapshots),
             file_urls=object.__new__(FileUrls),

@@ -50,7 +50,7 @@ async def create(
             field="authConfig",
         )
     domain = body.domain.lower().rstrip(".") if body.domain else None
-    made = await services.previews.register(caller.org_id, SandboxId(sandbox_id), body.port, domain)
+    made = await services.previews.records.register(caller.org_id, SandboxId(sandbox_id), body.port, domain)
     view = preview_view(request, services, made.preview)
     if made.is_new:
         return view
@@ -61,19 +61,19 @@ async def create(
 async def list_previews(
     request: Request, sandbox_id: str, caller: Key, services: ServicesOf
 ) -> list[PreviewView]:
-    found = await services.previews.list(caller.org_id, SandboxId(sandbox_id))
+    found = await services.previews.records.list(caller.org_id, SandboxId(sandbox_id))
     return [preview_view(request, services, each) for each in found]
 
 
 @router.post("/rotate")
 async def rotate(sandbox_id: str, caller: Key, services: ServicesOf) -> RotatedView:
-    token = await services.previews.rotate(caller.org_id, SandboxId(sandbox_id))
+    token = await services.previews.records.rotate(caller.org_id, SandboxId(sandbox_id))
     return RotatedView(preview_auth_token=token)
 
 
 @router.delete("/{port}", status_code=204)
 async def delete(at: PortOf, caller: Key, services: ServicesOf) -> Response:
-    await services.previews.delete(caller.org_id, at.sandbox_id, at.port)
+    await services.previews.records.delete(caller.org_id, at.sandbox_id, at.port)
     return Response(status_code=204)
 
 
@@ -86,17 +86,17 @@ async def create_grant(
     body: Annotated[CreateGrant, Depends(json_body(CreateGrant))],
 ) -> GrantView:
     """A URL that lets in whoever has it, to this port only and for a while."""
-    made = await services.preview_grants.add(caller.org_id, at.sandbox_id, at.port, body.ttl)
+    made = await services.previews.grants.add(caller.org_id, at.sandbox_id, at.port, body.ttl)
     return grant_view(request, services, made.record, made.token)
 
 
 @router.get("/{port}/grants", response_model_exclude_none=True)
 async def list_grants(request: Request, at: PortOf, caller: Key, services: ServicesOf) -> list[GrantView]:
-    found = await services.preview_grants.list(caller.org_id, at.sandbox_id, at.port)
+    found = await services.previews.grants.list(caller.org_id, at.sandbox_id, at.port)
     return [grant_view(request, services, each) for each in found]
 
 
 @router.delete("/{port}/grants/{grant_id}", status_code=204)
 async def revoke_grant(at: PortOf, grant_id: str, caller: Key, services: ServicesOf) -> Response:
-    await services.preview_grants.revoke(caller.org_id, at.sandbox_id, at.port, GrantId(grant_id))
+    await services.previews.grants.revoke(caller.org_id, at.sandbox_id, at.port, GrantId(grant_id))
     return Response(status_code=204)
