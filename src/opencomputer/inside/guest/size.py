@@ -94,8 +94,9 @@ class MachineSize:
         possible = highest(_read(_POSSIBLE))
         mask = set(range(min(processors, possible + 1)))
         known, self._mask = self._mask, mask
-        if mask != known:
-            _allow(mask, instead_of=known or set(range(possible + 1)))
+        if mask == known:
+            return
+        _allow(mask, instead_of=known or set(range(possible + 1)))
         text = f"0-{max(mask)}\n" if len(mask) > 1 else "0\n"
         if text != _read(_ONLINE):
             self._cover(_ONLINE, text)

@@ -38,6 +38,11 @@ class Limits:
     pids: int = 4096
     cpu_weight: int = 100
 
+    @property
+    def processors(self) -> int:
+        """How many its programs are told of."""
+        return max(1, self.cpu_percent // 100)
+
 
 @dataclass(frozen=True)
 class Usage:

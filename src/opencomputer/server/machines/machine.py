@@ -192,7 +192,7 @@ class LinkedMachine:
         await self._running.set_limits(limits)
         seen: JsonObject = {
             "memory_bytes": limits.memory_bytes,
-            "processors": max(1, limits.cpu_percent // 100),
+            "processors": limits.processors,
         }
         async with self._dozing.awake():
             with suppress(InvalidInput):  # a guest that was started by an older server tells nobody

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from opencomputer.server.contracts.driver import Limits
 from opencomputer.server.machines.machine import LinkedMachine
 from tests.support.eventually import eventually
 from tests.support.host_guest import HostGuest, linked_machine
@@ -66,3 +67,12 @@ async def test_stopping_twice_is_fine(machine: LinkedMachine) -> None:
     await machine.stop()
     await machine.stop()
     assert machine.lost
+
+
+async def test_a_machine_that_rests_can_be_given_another_size(
+    machine: LinkedMachine, running: HostGuest
+) -> None:
+    """Its guest is told, too; one of an older server, which cannot be told, is no hindrance."""
+    await machine.rest()
+    await machine.resize(Limits(memory_bytes=8 << 30, cpu_percent=200, disk_bytes=1 << 30))
+    assert (await run(machine, shell("echo awake"))).stdout == b"awake\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineId, Still, Usage, not_still
@@ -97,7 +98,12 @@ class GvisorMachine:
                 raise Conflict("The machine uses more memory than that.")
             if not self._node.disks.has_size(self._node.folder(self._id), limits.disk_bytes):
                 raise NotSupported("The size of a disk cannot be changed.")
-            self._group.set_limits(group_limits(limits))
+            try:
+                self._group.set_limits(group_limits(limits))
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                raise Conflict("The machine uses more memory than that.") from error
 
     async def set_egress(self, mode: EgressMode) -> None:
         try:

@@ -113,7 +113,7 @@ class GoldenImages:
         spec = MachineSpec(self._provisioning.new_id(), template.layers, limits, token)
         machine = await self._provisioning.start(spec, template.hash, guest_token=token)
         try:
-            await rehearse(machine, token, _WARM_UP)
+            await rehearse(machine, token, _WARM_UP, limits)
             await machine.save(draft / _SAVED)
             layer = await self._artefacts.keep_layer(draft / _SAVED / LAYER)
             facts = _Facts(layer.id, token)

@@ -314,7 +314,7 @@ class Pool:
 
     async def _rehearse(self, machine: Machine, token: str) -> None:
         try:
-            await rehearse(machine, token, _REHEARSED)
+            await rehearse(machine, token, _REHEARSED, self._settings.limits)
         except BaseException:
             await asyncio.shield(self._provisioning.stop(machine))
             raise
