@@ -136,6 +136,7 @@ async def test_what_is_none_becomes_none(stores: Stores) -> None:
         "patch_error": None,
         "last_hibernate_error": None,
         "recovered": None,
+        "file_url_epoch": None,
         "preview_token_hash": None,
     }
     assert await stores.sandboxes.update(row.id, nothing)
