@@ -80,5 +80,5 @@ def node_at(place: Place | None, **settings: str) -> Generator[Node]:
         # Tests keep their pools small; an empty setting is the default.
         usual = {"LOG_LEVEL": "warning", "POOL_MIN": "", "POOL_MAX": ""}
         settings = {**{f"OPENCOMPUTER_{name}": value for name, value in usual.items()}, **settings}
-        with running_server(Path(folder), **settings) as server:
+        with running_server(Path(folder), golden_given=False, **settings) as server:
             yield Node(server.url, server.api_key, server)

@@ -14,9 +14,15 @@ from tests.support.server import ServerProcess, running_server
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServerProcess]:
+def golden_given() -> bool:
+    """Whether `server` may be given a golden image. Modules that have it make its own say False."""
+    return True
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, golden_given: bool) -> Generator[ServerProcess]:
     """A real node; when it is done, nothing of it is left on the host."""
-    yield from _node_that_leaves_nothing(tmp_path_factory)
+    yield from _node_that_leaves_nothing(tmp_path_factory, golden_given=golden_given)
 
 
 @pytest.fixture(scope="package")
@@ -25,11 +31,13 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServerP
     yield from _node_that_leaves_nothing(tmp_path_factory)
 
 
-def _node_that_leaves_nothing(tmp_path_factory: pytest.TempPathFactory) -> Generator[ServerProcess]:
+def _node_that_leaves_nothing(
+    tmp_path_factory: pytest.TempPathFactory, *, golden_given: bool = True
+) -> Generator[ServerProcess]:
     missing = why_no_gvisor()
     if missing:
         pytest.skip(missing)
-    with running_server(tmp_path_factory.mktemp("node")) as running:
+    with running_server(tmp_path_factory.mktemp("node"), golden_given=golden_given) as running:
         yield running
         tag, data = running.node_tag, running.data
     assert [*host_state(tag, data), *node_state(tag)] == []

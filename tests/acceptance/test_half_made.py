@@ -27,6 +27,12 @@ MOST_KEPT = 2
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(240 + 10 * ROUNDS)]
 
 
+@pytest.fixture(scope="module")
+def golden_given() -> bool:
+    """A node is killed while it makes its image, too."""
+    return False
+
+
 @dataclass
 class Promises:
     """What clients were told: a sandbox is there from its answer to the moment its end is asked for."""

@@ -15,9 +15,12 @@ from pathlib import Path
 
 import httpx
 
+from tests.support.golden_seed import GoldenSeed
+
 TEMPLATES = Path(os.environ.get("OPENCOMPUTER_TEMPLATES", "/var/lib/opencomputer/templates"))
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
+_SEED = GoldenSeed()
 _PROGRAM = (
     "import sys; from pathlib import Path; from opencomputer.server.main import serve; "
     "serve(sys.argv[3], Path(sys.argv[1]), Path(sys.argv[2]))"
@@ -126,10 +129,17 @@ class ServerProcess:
 
 
 @contextmanager
-def running_server(folder: Path, **environment: str) -> Generator[ServerProcess]:
-    """A ready node; afterwards its sandboxes, processes and host resources are gone, whatever happened."""
+def running_server(
+    folder: Path, *, golden_given: bool = True, **environment: str
+) -> Generator[ServerProcess]:
+    """A ready node; afterwards its sandboxes, processes and host resources are gone, whatever happened.
+
+    Its golden image may be one that another node of this run has made, unless `golden_given` is False.
+    """
     server = ServerProcess(folder / "data", environment)
     folder.mkdir(parents=True, exist_ok=True)
+    if golden_given:
+        _SEED.give(server.data)
     try:
         server.start()
         yield server
@@ -141,3 +151,4 @@ def running_server(folder: Path, **environment: str) -> Generator[ServerProcess]
             server.kill_sandboxes()
         finally:
             server.stop()
+        _SEED.take(server.data)
