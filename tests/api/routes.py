@@ -62,6 +62,7 @@ CONTROL_OF_ONE = [
     ("GET", "/sandboxes/{id}/autoscale"),
     ("PUT", "/sandboxes/{id}/scaling-lock"),
     ("GET", "/sandboxes/{id}/scaling-lock"),
+    ("GET", "/sandboxes/{id}/allowed-hosts"),
     ("POST", "/sandboxes/{id}/checkpoints"),
     ("GET", "/sandboxes/{id}/checkpoints"),
     ("POST", "/sandboxes/{id}/checkpoints/{cid}/restore"),
@@ -82,8 +83,19 @@ OF_ONE_CHECKPOINT = [
     ("GET", "/sandboxes/checkpoints/{cid}/patches"),
     ("DELETE", "/sandboxes/checkpoints/{cid}/patches/{pid}"),
 ]
+OF_ONE_SECRET_STORE = [
+    ("GET", "/secret-stores/{store}"),
+    ("PUT", "/secret-stores/{store}"),
+    ("DELETE", "/secret-stores/{store}"),
+    ("GET", "/secret-stores/{store}/secrets"),
+    ("PUT", "/secret-stores/{store}/secrets/base"),
+    ("DELETE", "/secret-stores/{store}/secrets/base"),
+]
 CONTROL = [
     *OF_ONE_CHECKPOINT,
+    *OF_ONE_SECRET_STORE,
+    ("GET", "/secret-stores"),
+    ("POST", "/secret-stores"),
     ("POST", "/sandboxes"),
     ("GET", "/sandboxes"),
     ("GET", "/snapshots"),
@@ -122,23 +134,16 @@ BODIES: dict[str, dict[str, Any]] = {
     "/sandboxes/{id}/checkpoints": {"name": "before"},
     "/sandboxes/checkpoints/{cid}/patches": {"script": "true"},
     "/api-keys": {"name": "another"},
+    "/secret-stores": {"name": "some keys"},
+    "/secret-stores/{store}/secrets/base": {"value": "x"},
 }
 
 # Everything else in sandbox-wire.md, sections 1.9 to 20.
 NOT_OFFERED = [
-    ("GET", "/sandboxes/{id}/allowed-hosts"),
     ("POST", "/sandboxes/{id}/migrate"),
     ("GET", "/sandboxes/{id}/tags"),
     ("PUT", "/sandboxes/{id}/tags"),
     ("GET", "/tags"),
-    ("POST", "/secret-stores"),
-    ("GET", "/secret-stores"),
-    ("GET", "/secret-stores/s1"),
-    ("PUT", "/secret-stores/s1"),
-    ("DELETE", "/secret-stores/s1"),
-    ("PUT", "/secret-stores/s1/secrets/NAME"),
-    ("DELETE", "/secret-stores/s1/secrets/NAME"),
-    ("GET", "/secret-stores/s1/secrets"),
     ("POST", "/sandboxes/{id}/mounts"),
     ("GET", "/sandboxes/{id}/mounts"),
     ("DELETE", "/sandboxes/{id}/mounts"),
@@ -174,6 +179,7 @@ def filled(path: str, sandbox: str, session: str = "00000000") -> str:
         .replace("{kid}", NOTHING)
         .replace("{cid}", NOTHING)
         .replace("{pid}", NOTHING)
+        .replace("{store}", NOTHING)
     )
 
 
@@ -194,6 +200,7 @@ async def known_routes(api: Api) -> set[tuple[str, str]]:
         "key_id": "{kid}",
         "checkpoint_id": "{cid}",
         "patch_id": "{pid}",
+        "store_id": "{store}",
     }
     return {
         (

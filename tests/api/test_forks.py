@@ -115,11 +115,6 @@ async def test_what_does_not_fit_is_refused(api: Api, sandbox: str, body: dict[s
         assert (answer.status_code, answer.json()["field"]) == (400, field)
 
 
-async def test_a_secret_store_is_not_offered_yet(api: Api) -> None:
-    answer = await api.post("/sandboxes/from-checkpoint/cp-none", json={"secretStore": "mine"})
-    assert (answer.status_code, answer.json()["field"]) == (501, "secretStore")
-
-
 # In one call
 
 

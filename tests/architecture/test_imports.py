@@ -34,6 +34,7 @@ ALLOWED: Mapping[str, Sequence[str]] = {
     "server.models": _PLUGIN,
     "server.stores.sql": _PLUGIN,
     "server.stores.artefacts": _PLUGIN,
+    "server.stores.keyring": _PLUGIN,
     "server.settings": ("server.domain",),
     "server.clock": (),
     "server.logs": (),

@@ -13,6 +13,7 @@ from opencomputer.server.domain import naming
 from opencomputer.server.domain.access import ApiKey, Organisation
 from opencomputer.server.domain.layers import LayerId, MemoryId
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState
+from opencomputer.server.domain.secrets import Ciphertext, Secret, SecretStore
 from opencomputer.server.domain.snapshot import (
     Origin,
     Patch,
@@ -22,7 +23,7 @@ from opencomputer.server.domain.snapshot import (
     SnapshotPurpose,
     SnapshotState,
 )
-from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
+from opencomputer.wire.ids import OrgId, SandboxId, SecretStoreId, SnapshotId
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SHAPE = SandboxShape(4096, 1, 20480)
@@ -112,5 +113,24 @@ def patch(checkpoint_id: SnapshotId, **changes: Any) -> Patch:
         script="true",
         description=None,
         created_at=NOON,
+    )
+    return replace(row, **changes)
+
+
+def secret_store(org_id: OrgId, **changes: Any) -> SecretStore:
+    """One under a name of its own, with no list."""
+    store_id = naming.new_secret_store_id()
+    return replace(SecretStore(store_id, org_id, f"store {store_id}", (), NOON, NOON), **changes)
+
+
+def secret(store_id: SecretStoreId, **changes: Any) -> Secret:
+    row = Secret(
+        id=naming.new_secret_id(),
+        store_id=store_id,
+        name="A_KEY",
+        ciphertext=Ciphertext(1, secrets.token_bytes(40)),
+        hosts=(),
+        created_at=NOON,
+        updated_at=NOON,
     )
     return replace(row, **changes)

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.egress import EgressGate
 from opencomputer.server.contracts.host import HostGauge
 from opencomputer.server.contracts.images import ImageStore, NamedSnapshotStore, PrefixStore
 from opencomputer.server.contracts.machine import Machines
 from opencomputer.server.contracts.models import ModelProvider
 from opencomputer.server.contracts.previews import GrantStore, PreviewStore, PreviewStores
+from opencomputer.server.contracts.secrets import Keyring, SecretTables
 from opencomputer.server.contracts.stores import (
     ApiKeyStore,
     MachineStore,
@@ -41,6 +43,7 @@ from opencomputer.server.services.sandboxes.builder_machines import HiddenMachin
 from opencomputer.server.services.sandboxes.capture import Captures
 from opencomputer.server.services.sandboxes.collection import Collection
 from opencomputer.server.services.sandboxes.commands import Commands
+from opencomputer.server.services.sandboxes.egress import Egress
 from opencomputer.server.services.sandboxes.file_urls import FileUrls
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.golden import GoldenImages
@@ -61,8 +64,11 @@ from opencomputer.server.services.sandboxes.previews import Previews
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
 from opencomputer.server.services.sandboxes.reach import Reach
 from opencomputer.server.services.sandboxes.scaling import Scaling
+from opencomputer.server.services.sandboxes.sealing import Sealings
+from opencomputer.server.services.sandboxes.secret_upkeep import SecretUpkeep
 from opencomputer.server.services.sandboxes.sessions import Sessions
 from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.server.services.secret_stores import SecretStores
 from opencomputer.server.settings import Settings
 
 # What one idle machine adds to the host; bench density measures it.
@@ -91,6 +97,9 @@ class Plugins:
     gauge: HostGauge
     clock: Clock
     metadata_at: tuple[str, int] | None
+    secrets: SecretTables
+    keyring: Keyring
+    gate: EgressGate
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,7 @@ class _Supply:
     golden: GoldenImages
     admission: Admission
     pool: Pool
+    egress: Egress
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,7 @@ def compose(
             IdleTimeouts(plugins.sandboxes, machinery.live, services.hibernation, plugins.clock, background),
             Autoscaling(machinery, services.scaling, settings.memory_cap_mb),
             Collection(plugins.artefacts, plugins.snapshots, supply.golden, plugins.templates, plugins.clock),
+            SecretUpkeep(plugins.secrets.holdings, plugins.clock),
             ImageUpkeep(services.images, services.snapshots, plugins.clock),
         ),
     )
@@ -143,7 +154,8 @@ def _doors(plugins: Plugins, identity: NodeIdentity) -> _Doors:
 
 
 def _supply(settings: Settings, plugins: Plugins, golden_folder: Path) -> _Supply:
-    provisioning = Provisioning(plugins.machines, plugins.machine_rows, plugins.clock)
+    egress = Egress(plugins.gate, plugins.secrets.holdings, plugins.keyring)
+    provisioning = Provisioning(plugins.machines, plugins.machine_rows, plugins.clock, egress)
     golden = GoldenImages(golden_folder, plugins.machines, provisioning, plugins.artefacts)
     parallel_starts = max(2, os.cpu_count() or 1)
     admission = Admission(
@@ -155,7 +167,7 @@ def _supply(settings: Settings, plugins: Plugins, golden_folder: Path) -> _Suppl
     )
     pool_settings = PoolSettings(policy, machine_limits(shape), parallel_starts)
     pool = Pool(pool_settings, provisioning, golden, admission, plugins.gauge, plugins.clock)
-    return _Supply(provisioning, golden, admission, pool)
+    return _Supply(provisioning, golden, admission, pool, egress)
 
 
 def _machinery(settings: Settings, plugins: Plugins, background: Background, supply: _Supply) -> Machinery:
@@ -185,6 +197,7 @@ def _machinery(settings: Settings, plugins: Plugins, background: Background, sup
         live=live,
         transitions=transitions,
         lifecycle=lifecycle,
+        sealings=Sealings(plugins.secrets.holdings),
         clock=plugins.clock,
         background=background,
         concurrency_limit=settings.sandboxes_per_org,
@@ -220,16 +233,23 @@ def _services(
         previews=_previews(settings, plugins, state.reach),
         images=images,
         snapshots=NamedSnapshots(plugins.named_snapshots, images, plugins.organisations, clock, background),
+        secret_stores=SecretStores(plugins.secrets, plugins.keyring, supply.egress, clock),
+        sealings=machinery.sealings,
+        egress=supply.egress,
         templates=plugins.templates,
         gateway=gateway,
         clock=clock,
-        presentation=Presentation(
-            settings.public_url,
-            settings.sandbox_domain,
-            settings.region,
-            settings.disk_cap_mb,
-            settings.memory_cap_mb,
-        ),
+        presentation=_presentation(settings),
+    )
+
+
+def _presentation(settings: Settings) -> Presentation:
+    return Presentation(
+        settings.public_url,
+        settings.sandbox_domain,
+        settings.region,
+        settings.disk_cap_mb,
+        settings.memory_cap_mb,
     )
 
 

@@ -45,6 +45,11 @@ class DataFolder:
         return self.path / "golden"
 
     @property
+    def keyring(self) -> Path:
+        """The keys that secrets are encrypted with, readable by its owner only."""
+        return self.path / "keyring.json"
+
+    @property
     def local_key(self) -> Path:
         """The key that `oc` on this machine uses, readable by its owner only."""
         return self.path / "local-key.json"

@@ -16,6 +16,7 @@ from opencomputer.server.clock import SystemClock
 from opencomputer.server.composition import Plugins, compose
 from opencomputer.server.contracts.driver import Driver
 from opencomputer.server.contracts.models import ModelProvider
+from opencomputer.server.contracts.secrets import SecretTables
 from opencomputer.server.drivers.fake.driver import FakeConfig, FakeDriver
 from opencomputer.server.drivers.gvisor.config import GvisorConfig
 from opencomputer.server.drivers.gvisor.driver import GvisorDriver
@@ -26,20 +27,25 @@ from opencomputer.server.logs import configure_logs
 from opencomputer.server.machines.launcher import Launcher
 from opencomputer.server.models.anthropic import DEFAULT_BASE_URL, AnthropicModel
 from opencomputer.server.models.scripted import ScriptedModel
+from opencomputer.server.network.egress_table import EgressTableInMemory
 from opencomputer.server.network.links import MachineLinks, NetworkConfig
 from opencomputer.server.node import running, until_stopped
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
+from opencomputer.server.services.secret_keys import Rotated, forget_unreadable, rotate
 from opencomputer.server.settings import Overrides, Settings, load_settings
 from opencomputer.server.stores.artefacts.store import BlobArtefacts
+from opencomputer.server.stores.keyring.file import FileKeyring
 from opencomputer.server.stores.sql.api_keys import SqlApiKeyStore
 from opencomputer.server.stores.sql.database import Database
+from opencomputer.server.stores.sql.holdings import SqlHoldingRows
 from opencomputer.server.stores.sql.images import SqlImageStore, SqlNamedSnapshotStore, SqlPrefixStore
 from opencomputer.server.stores.sql.machines import SqlMachineStore
 from opencomputer.server.stores.sql.organisations import SqlOrganisationStore
 from opencomputer.server.stores.sql.patches import SqlPatchStore
 from opencomputer.server.stores.sql.previews import SqlGrantStore, SqlPreviewStore
 from opencomputer.server.stores.sql.sandboxes import SqlSandboxStore
+from opencomputer.server.stores.sql.secrets import SqlSecretRows, SqlSecretStoreRows
 from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
 from opencomputer.server.templates.layers import InstalledTemplates
 from opencomputer.server.templates.runtime import ensure_runtime
@@ -87,6 +93,7 @@ async def _plugins(
     models = _model_provider(settings, clock)
     stack.push_async_callback(models.close)
     isolation = await _isolation(settings, identity, stack)
+    secrets = _secret_tables(database)
     return Plugins(
         organisations=SqlOrganisationStore(database),
         api_keys=SqlApiKeyStore(database),
@@ -106,6 +113,9 @@ async def _plugins(
         gauge=SystemGauge(settings.data),
         clock=clock,
         metadata_at=isolation.metadata_at,
+        secrets=secrets,
+        keyring=await _open_keyring(settings.data, secrets),
+        gate=EgressTableInMemory(),
     )
 
 
@@ -152,3 +162,41 @@ async def create_organisation(name: str, data: Path) -> tuple[str, str]:
     finally:
         await database.close()
     return created.record.org_id, created.secret
+
+
+def _secret_tables(database: Database) -> SecretTables:
+    return SecretTables(SqlSecretStoreRows(database), SqlSecretRows(database), SqlHoldingRows(database))
+
+
+async def _open_keyring(data: Path, tables: SecretTables) -> FileKeyring:
+    stored = len(await tables.secrets.all())
+    return await asyncio.to_thread(FileKeyring.open_or_create, DataFolder(data).keyring, stored=stored)
+
+
+async def rotate_keyring(data: Path) -> Rotated:
+    """Make a new key and encrypt every secret with it, whether or not a server is running.
+
+    Raises KeyringDamaged.
+    """
+    async with _stored_secrets(data) as tables:
+        return await rotate(await _open_keyring(data, tables), tables.secrets)
+
+
+async def forget_secrets(data: Path) -> int:
+    """Remove every secret that no key opens, and make a new key where there is none. Returns how many."""
+    async with _stored_secrets(data) as tables:
+        versions = [secret.ciphertext.key_version for _, secret in await tables.secrets.all()]
+        # Never a version that some ciphertext names already: that was another key.
+        first = max(versions, default=0) + 1
+        keyring = FileKeyring.open_or_create(DataFolder(data).keyring, first_version=first)
+        return await forget_unreadable(keyring, tables.secrets)
+
+
+@asynccontextmanager
+async def _stored_secrets(data: Path) -> AsyncGenerator[SecretTables]:
+    database = Database.sqlite(DataFolder(data).database)
+    await database.open()
+    try:
+        yield _secret_tables(database)
+    finally:
+        await database.close()

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictInt, StrictStr
 
 from opencomputer.wire.model import WireModel
 from opencomputer.wire.sandboxes import MAX_SECONDS, EnvironmentMap
 
 
 class ForkCheckpoint(WireModel):
-    """`secret_store` is kept to refuse it clearly: this server does not offer those."""
+    """`secret_store` is the name of one that comes above those which the source has."""
 
     timeout: Annotated[StrictInt, Field(ge=0, le=MAX_SECONDS)] | None = None
     envs: EnvironmentMap | None = None
     metadata: EnvironmentMap | None = None
     memory_mb: Annotated[StrictInt, Field(ge=1, le=1 << 31)] | None = None
-    secret_store: Any = None
+    secret_store: Annotated[StrictStr, Field(max_length=1000)] | None = None
 
 
 class ForkSandbox(ForkCheckpoint):

@@ -27,3 +27,9 @@ PreviewId = NewType("PreviewId", str)
 
 GrantId = NewType("GrantId", str)
 """A UUID; never the grant's token."""
+
+SecretStoreId = NewType("SecretStoreId", str)
+"""A UUID."""
+
+SecretId = NewType("SecretId", str)
+"""A UUID."""

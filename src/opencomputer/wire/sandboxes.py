@@ -31,7 +31,8 @@ class CreateSandbox(WireModel):
     sandbox_family: StrictStr | None = None
     image: Any = None
     snapshot: Any = None
-    secret_store: Any = None
+    secret_store: Annotated[StrictStr, Field(max_length=1000)] | None = None
+    egress_allowlist: list[StrictStr] | None = None
     preview_auth: Any = None
     webhooks: Any = None
 
@@ -65,6 +66,8 @@ class SandboxView(WireModel):
     last_hibernate_error: str | None = None
     preview_auth_token: str | None = None
     """What visitors of its previews need; only in the answer that made it."""
+    warnings: list[str] | None = None
+    """What the maker of this sandbox should know, in answers to who made it."""
     recovered: int | None = None
     """The step of the recovery ladder that the last wake had to take."""
 

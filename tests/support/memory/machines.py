@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -55,6 +56,8 @@ class MemoryMachine:
         self.ended = asyncio.Event()
         self.cpu_seconds = 0.0
         self.memory_bytes = 64 << 20
+        self.egress = spec.egress
+        self.address = f"10.0.0.{next(host.addresses)}"
 
     @property
     def id(self) -> MachineId:
@@ -63,10 +66,6 @@ class MemoryMachine:
     @property
     def record(self) -> DriverRecord:
         return DriverRecord("memory", self.spec.id, {})
-
-    @property
-    def address(self) -> str:
-        return f"10.0.0.{list(self._host.machines).index(self.id)}"
 
     @property
     def lost(self) -> bool:
@@ -161,6 +160,7 @@ class MemoryHost:
     def __init__(self, capabilities: Capabilities = NO_SNAPSHOTS) -> None:
         self.machines: dict[MachineId, MemoryMachine] = {}
         self.started: list[MachineSpec] = []
+        self.addresses = itertools.count(1)
         self.memories: list[dict[str, MemoryProcess]] = []
         self.capabilities = capabilities
         self.image_version = "memory-1"

@@ -10,7 +10,7 @@ from datetime import datetime
 from opencomputer.server.contracts.driver import DriverRecord, MachineId
 from opencomputer.server.contracts.stores import MachineRow, MachineState, SandboxFields, Wanted
 from opencomputer.server.domain.access import ApiKey, Organisation
-from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict, Gone, NotFound
+from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict, Gone
 from opencomputer.server.domain.layers import LayerId
 from opencomputer.server.domain.sandbox import (
     ACTIVE,
@@ -22,6 +22,7 @@ from opencomputer.server.domain.sandbox import (
     StopReason,
     check_transition,
 )
+from opencomputer.server.domain.secrets import NOTHING_SEALED, Sealing, Secret, SecretStore
 from opencomputer.server.domain.snapshot import (
     Patch,
     SavedMemory,
@@ -29,7 +30,15 @@ from opencomputer.server.domain.snapshot import (
     SnapshotPurpose,
     SnapshotState,
 )
-from opencomputer.wire.ids import ApiKeyId, OrgId, PatchId, SandboxId, SnapshotId
+from opencomputer.wire.ids import (
+    ApiKeyId,
+    OrgId,
+    PatchId,
+    SandboxId,
+    SecretId,
+    SecretStoreId,
+    SnapshotId,
+)
 
 Step = Callable[[str], Awaitable[None]]
 
@@ -42,8 +51,8 @@ async def _nothing(_step: str) -> None:
 class Tables:
     """What all stores of one database share.
 
-    `before` is called ahead of each call of a store with its name, as "sandboxes.move", and may raise, wait,
-    or do what interferes.
+    `deleted` says since when secret stores and secrets, by their ids, are. `before` is called ahead of each
+    call of a store with its name, as "sandboxes.move", and may raise, wait, or do what interferes.
     """
 
     organisations: dict[OrgId, Organisation] = field(default_factory=dict[OrgId, Organisation])
@@ -53,6 +62,10 @@ class Tables:
     snapshots: dict[SnapshotId, Snapshot] = field(default_factory=dict[SnapshotId, Snapshot])
     patches: dict[PatchId, Patch] = field(default_factory=dict[PatchId, Patch])
     patches_ever: dict[SnapshotId, int] = field(default_factory=dict[SnapshotId, int])
+    secret_stores: dict[SecretStoreId, SecretStore] = field(default_factory=dict[SecretStoreId, SecretStore])
+    secrets: dict[SecretId, Secret] = field(default_factory=dict[SecretId, Secret])
+    deleted: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    held: dict[SandboxId, Sealing] = field(default_factory=dict[SandboxId, Sealing])
     before: Step = _nothing
 
     async def moment(self, step: str) -> None:
@@ -66,7 +79,9 @@ class MemorySandboxes:
         self._tables = tables
         self._rows = tables.sandboxes
 
-    async def add(self, sandbox: Sandbox, *, concurrency_limit: int | None) -> None:
+    async def add(
+        self, sandbox: Sandbox, sealing: Sealing = NOTHING_SEALED, *, concurrency_limit: int | None
+    ) -> None:
         await self._tables.moment("sandboxes.add")
         self._check_limit(sandbox.org_id, concurrency_limit)
         mine = [row for row in self._rows.values() if row.org_id == sandbox.org_id]
@@ -74,6 +89,7 @@ class MemorySandboxes:
         if sandbox.id in self._rows or (key is not None and any(row.idempotency_key == key for row in mine)):
             raise Conflict
         self._rows[sandbox.id] = sandbox
+        self._tables.held[sandbox.id] = sealing
 
     async def get(self, org_id: OrgId, sandbox_id: SandboxId) -> Sandbox | None:
         await self._tables.moment("sandboxes.get")
@@ -337,31 +353,3 @@ def _unique_name(snapshot: Snapshot) -> tuple[SandboxId | None, str] | None:
     if snapshot.purpose is not SnapshotPurpose.CHECKPOINT or snapshot.state is SnapshotState.FAILED:
         return None
     return snapshot.sandbox_id, snapshot.name
-
-
-class MemoryPatches:
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._rows = tables.patches
-
-    async def add(self, patch: Patch) -> Patch:
-        await self._tables.moment("patches.add")
-        if patch.checkpoint_id not in self._tables.snapshots:
-            raise NotFound("there is no such checkpoint")
-        sequence = self._tables.patches_ever.get(patch.checkpoint_id, 0) + 1
-        self._tables.patches_ever[patch.checkpoint_id] = sequence
-        self._rows[patch.id] = added = replace(patch, sequence=sequence)
-        return added
-
-    async def list(self, checkpoint_id: SnapshotId, *, after: int = 0) -> Sequence[Patch]:
-        await self._tables.moment("patches.list")
-        mine = [row for row in self._rows.values() if row.checkpoint_id == checkpoint_id]
-        return sorted((row for row in mine if row.sequence > after), key=lambda row: row.sequence)
-
-    async def remove(self, checkpoint_id: SnapshotId, patch_id: PatchId) -> bool:
-        await self._tables.moment("patches.remove")
-        row = self._rows.get(patch_id)
-        if row is None or row.checkpoint_id != checkpoint_id:
-            return False
-        del self._rows[patch_id]
-        return True

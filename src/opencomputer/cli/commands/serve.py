@@ -17,6 +17,7 @@ def serve(
 ) -> None:
     """Run a node on this machine until it is told to stop."""
     with local_server():
+        from opencomputer.server.contracts.secrets import KeyringDamaged
         from opencomputer.server.domain.errors import OpenComputerError
         from opencomputer.server.host.runsc_build import RunscMissing
         from opencomputer.server.identity import DataFolderBusy
@@ -26,7 +27,7 @@ def serve(
 
         try:
             run_node(listen, data, templates)
-        except (SettingsError, AddressInUse, DataFolderBusy) as error:
+        except (SettingsError, AddressInUse, DataFolderBusy, KeyringDamaged) as error:
             raise CommandError(str(error)) from error
         except (RunscMissing, OpenComputerError) as error:
             raise CommandError(f"{error} (`oc doctor` shows what this machine lacks)") from error

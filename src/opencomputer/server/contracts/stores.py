@@ -12,6 +12,7 @@ from opencomputer.server.contracts.driver import DriverRecord, MachineId
 from opencomputer.server.domain.access import ApiKey, Organisation
 from opencomputer.server.domain.layers import LayerId, MemoryId
 from opencomputer.server.domain.sandbox import Elasticity, Sandbox, SandboxShape, SandboxState, StopReason
+from opencomputer.server.domain.secrets import NOTHING_SEALED, Sealing
 from opencomputer.server.domain.snapshot import Patch, SavedMemory, Snapshot, SnapshotPurpose, SnapshotState
 from opencomputer.wire.ids import ApiKeyId, OrgId, PatchId, SandboxId, SnapshotId
 
@@ -64,8 +65,10 @@ class SandboxFields(TypedDict, total=False):
 
 
 class SandboxStore(Protocol):
-    async def add(self, sandbox: Sandbox, *, concurrency_limit: int | None) -> None:
-        """Insert a sandbox that counts from now on.
+    async def add(
+        self, sandbox: Sandbox, sealing: Sealing = NOTHING_SEALED, *, concurrency_limit: int | None
+    ) -> None:
+        """Insert a sandbox that counts from now on, with what it holds of secret stores.
 
         Raises ConcurrencyLimit, or Conflict when its idempotency key or id is taken; then nothing is written.
         """

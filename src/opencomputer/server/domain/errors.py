@@ -246,3 +246,9 @@ class HostDiskFull(OpenComputerError):
     code = "host_disk_full"
     retryable = True
     retry_after_seconds = 30
+
+
+class SecretUnreadable(OpenComputerError):
+    """A secret cannot be decrypted with this server's keyring."""
+
+    code = "secret_unreadable"

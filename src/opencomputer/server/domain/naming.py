@@ -15,10 +15,13 @@ from opencomputer.wire.ids import (
     PreviewId,
     ProcessId,
     SandboxId,
+    SecretId,
+    SecretStoreId,
     SnapshotId,
 )
 
 API_KEY_PREFIX = "osb_"
+SEALED_PREFIX = "osb_sealed_"
 _SHOWN_OF_KEY = 12
 _API_KEY = re.compile(r"osb_[0-9a-f]{64}")
 
@@ -54,6 +57,19 @@ def new_grant_id() -> GrantId:
 def new_preview_token() -> str:
     """256 random bits that need no escaping in a URL, a header or a cookie: for previews and their grants."""
     return secrets.token_urlsafe(32)
+
+
+def new_secret_store_id() -> SecretStoreId:
+    return SecretStoreId(str(uuid.uuid4()))
+
+
+def new_secret_id() -> SecretId:
+    return SecretId(str(uuid.uuid4()))
+
+
+def new_sealed_token() -> str:
+    """What a sandbox has in place of a secret: 128 random bits, meant for one sandbox alone."""
+    return SEALED_PREFIX + secrets.token_hex(16)
 
 
 def new_org_id() -> OrgId:

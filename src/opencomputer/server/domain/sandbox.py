@@ -175,6 +175,10 @@ class Sandbox:
     """The step of the recovery ladder that the last wake had to take; None when memory was restored."""
     file_url_epoch: str | None = None
     """Part of every signed URL of its files: another value revokes them all."""
+    secret_stores: tuple[str, ...] = ()
+    """The names of its secret stores, weakest first: its own comes last, those of its origin before."""
+    egress_allowlist: tuple[str, ...] = ()
+    """Hosts it may reach, in addition to those its stores list. All lists empty: any."""
 
     preview_token_hash: str | None = None
     """Of the token that its previews ask for; None: they are open."""

@@ -64,6 +64,9 @@ class Origin:
     """The checkpoint whose patches a machine of this origin gets."""
     patch_position: int = 0
     """The last of those patches that is in the files already."""
+    secret_stores: tuple[str, ...] = ()
+    """Names only: what is in them is looked up anew for each sandbox."""
+    egress_allowlist: tuple[str, ...] = ()
 
 
 def origin_of(sandbox: Sandbox) -> Origin:
@@ -80,6 +83,8 @@ def origin_of(sandbox: Sandbox) -> Origin:
         generation=sandbox.generation,
         patch_source=sandbox.patch_source,
         patch_position=sandbox.patch_position,
+        secret_stores=sandbox.secret_stores,
+        egress_allowlist=sandbox.egress_allowlist,
     )
 
 

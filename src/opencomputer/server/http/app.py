@@ -15,6 +15,7 @@ from opencomputer.server.http.errors import install_error_handlers
 from opencomputer.server.http.previews import PreviewHosts
 from opencomputer.server.http.sandbox_api import (
     agents,
+    allowed_hosts,
     api_keys,
     checkpoints,
     diffs,
@@ -29,6 +30,7 @@ from opencomputer.server.http.sandbox_api import (
     previews,
     sandboxes,
     scaling,
+    secret_stores,
     signed_files,
     snapshots,
     templates,
@@ -65,6 +67,8 @@ _CONTROL = (
     images.router,
     snapshots.router,
     previews.router,
+    secret_stores.router,
+    allowed_hosts.router,
     unsupported.router,
     sandboxes.control,
 )

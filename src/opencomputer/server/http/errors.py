@@ -44,6 +44,7 @@ STATUS: Mapping[type[errors.OpenComputerError], int] = {
     # Waiting does not bring back what is missing or damaged.
     errors.ArtefactMissing: 500,
     errors.ArtefactDamaged: 500,
+    errors.SecretUnreadable: 500,
 }
 
 

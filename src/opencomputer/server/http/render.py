@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal as signals
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -52,7 +53,12 @@ def _first(request: Request, header: str) -> str:
 
 
 def sandbox(
-    request: Request, services: Services, row: Sandbox, *, preview_token: str | None = None
+    request: Request,
+    services: Services,
+    row: Sandbox,
+    *,
+    preview_token: str | None = None,
+    warnings: Sequence[str] = (),
 ) -> SandboxView:
     # One that sleeps is reached as one that runs: it wakes when it is used.
     reachable = row.state not in TERMINAL
@@ -81,11 +87,12 @@ def sandbox(
         last_hibernate_error=row.last_hibernate_error,
         recovered=row.recovered,
         preview_auth_token=preview_token,
+        warnings=list(warnings) or None,
     )
 
 
 def forked(request: Request, services: Services, made: Forked) -> ForkedView:
-    view = sandbox(request, services, made.sandbox, preview_token=made.preview_token)
+    view = sandbox(request, services, made.sandbox, preview_token=made.preview_token, warnings=made.warnings)
     return ForkedView(**view.model_dump(by_alias=False), memory_restored=made.memory_restored)
 
 

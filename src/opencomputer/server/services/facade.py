@@ -11,6 +11,7 @@ from opencomputer.server.services.sandboxes.agents import Agents
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
 from opencomputer.server.services.sandboxes.commands import Commands
 from opencomputer.server.services.sandboxes.diffs import Diffs
+from opencomputer.server.services.sandboxes.egress import Egress
 from opencomputer.server.services.sandboxes.file_urls import FileUrls
 from opencomputer.server.services.sandboxes.forks import Forks
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
@@ -28,7 +29,9 @@ from opencomputer.server.services.sandboxes.previews import Previews
 from opencomputer.server.services.sandboxes.reach import Reach
 from opencomputer.server.services.sandboxes.restores import Restores
 from opencomputer.server.services.sandboxes.scaling import Scaling
+from opencomputer.server.services.sandboxes.sealing import Sealings
 from opencomputer.server.services.sandboxes.sessions import Sessions
+from opencomputer.server.services.secret_stores import SecretStores
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,9 @@ class Services:
     previews: PreviewServices
     images: Images
     snapshots: NamedSnapshots
+    secret_stores: SecretStores
+    sealings: Sealings
+    egress: Egress
     templates: TemplateCatalogue
     gateway: ModelGateway
     clock: Clock

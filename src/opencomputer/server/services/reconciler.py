@@ -114,6 +114,7 @@ class Reconciler:
         machine = await self._provisioning.adopt(row)
         if machine is None:
             return False
+        await self._provisioning.admit(machine, sandbox)
         # It may have been paused: for a checkpoint, too, of which its row tells nothing.
         await machine.go_on()
         if sandbox.state is not SandboxState.RUNNING:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi import Request
 
-from opencomputer.server.domain.errors import InvalidInput, NotSupported
+from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.domain.snapshot import Retention, SnapshotKind
 from opencomputer.server.http import render
@@ -79,9 +79,8 @@ def test_a_fork_takes_no_more_than_a_create(fields: dict[str, Any]) -> None:
         fork_request(ForkCheckpoint.model_validate(fields))
 
 
-def test_a_secret_store_is_refused_while_there_are_none() -> None:
-    with pytest.raises(NotSupported):
-        fork_request(ForkCheckpoint.model_validate({"secretStore": "mine"}))
+def test_a_fork_may_name_a_secret_store() -> None:
+    assert fork_request(ForkCheckpoint.model_validate({"secretStore": "mine"})).secret_store == "mine"
     assert fork_request(ForkCheckpoint.model_validate({"secretStore": ""})) == fork_request(ForkCheckpoint())
 
 

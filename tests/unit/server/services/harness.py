@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from opencomputer.server.contracts.driver import DriverRecord, Limits, MachineSpec
+from opencomputer.server.contracts.secrets import SecretTables
 from opencomputer.server.contracts.stores import MachineRow, MachineState
 from opencomputer.server.contracts.templates import TemplateLayers
 from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
@@ -26,6 +27,7 @@ from opencomputer.server.services.sandboxes.capture import Captures
 from opencomputer.server.services.sandboxes.checkpoints import NewCheckpoint
 from opencomputer.server.services.sandboxes.collection import Collection
 from opencomputer.server.services.sandboxes.commands import Commands
+from opencomputer.server.services.sandboxes.egress import Egress
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 from opencomputer.server.services.sandboxes.idle import IdleTimeouts
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, NewSandbox
@@ -35,15 +37,25 @@ from opencomputer.server.services.sandboxes.operations import operations
 from opencomputer.server.services.sandboxes.pool import Pool, PoolSettings
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
 from opencomputer.server.services.sandboxes.scaling import Scaling
+from opencomputer.server.services.sandboxes.sealing import Sealings
+from opencomputer.server.services.sandboxes.secret_upkeep import SecretUpkeep
 from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.server.services.secret_stores import SecretStores
 from opencomputer.wire.ids import OrgId
 from tests.support import rows
 from tests.support.memory.access import MemoryApiKeys, MemoryOrganisations
 from tests.support.memory.artefacts import MemoryArtefacts
 from tests.support.memory.machines import MemoryHost, MemoryMachine
+from tests.support.memory.patches import MemoryPatches
+from tests.support.memory.secrets import (
+    MemoryHoldingRows,
+    MemorySecretRows,
+    MemorySecretStoreRows,
+    PlainKeyring,
+    RecordingGate,
+)
 from tests.support.memory.stores import (
     MemoryMachineRows,
-    MemoryPatches,
     MemorySandboxes,
     MemorySnapshots,
     Tables,
@@ -112,6 +124,7 @@ class Node:
     parallel_starts: int = 2
     concurrency_limit: int | None = None
     memory_cap_mb: int | None = None
+    keyring: PlainKeyring = field(default_factory=PlainKeyring)
 
     def sandbox(self, sandbox: Sandbox) -> Sandbox:
         """The row as it is now."""
@@ -151,7 +164,8 @@ class Process:
         self.keys = MemoryApiKeys(node.tables)
         self.access = Access(MemoryOrganisations(node.tables), self.keys, clock, SECRET)
         self.artefacts = MemoryArtefacts(node.folder / "artefacts")
-        self.provisioning = Provisioning(node.host, self.rows, clock)
+        self._seal(node)
+        self.provisioning = Provisioning(node.host, self.rows, clock, self.egress)
         self.golden = GoldenImages(node.folder / "golden", node.host, self.provisioning, self.artefacts)
         self.admission = Admission(
             AdmissionPolicy(1 << 20), node.host, self.provisioning, parallel_starts=node.parallel_starts
@@ -177,6 +191,16 @@ class Process:
         self.commands = Commands(clock, background)
         self._operate(node)
 
+    def _seal(self, node: Node) -> None:
+        """Gate and rules are this process's own; stores and keyring outlive it."""
+        holdings = MemoryHoldingRows(node.tables)
+        tables = SecretTables(MemorySecretStoreRows(node.tables), MemorySecretRows(node.tables), holdings)
+        self.gate = RecordingGate()
+        self.egress = Egress(self.gate, holdings, node.keyring)
+        self.sealings = Sealings(holdings)
+        self.secret_stores = SecretStores(tables, node.keyring, self.egress, self.clock)
+        self.secret_upkeep = SecretUpkeep(holdings, self.clock)
+
     def _operate(self, node: Node) -> None:
         machinery = Machinery(
             sandboxes=self.sandboxes,
@@ -189,6 +213,7 @@ class Process:
             live=self.live,
             transitions=self.transitions,
             lifecycle=self.lifecycle,
+            sealings=self.sealings,
             clock=self.clock,
             background=self.background,
             concurrency_limit=node.concurrency_limit,

@@ -237,13 +237,13 @@ def crashed(node: Node, folder: Path) -> Node:
     host.memories = list(node.host.memories)
     for machine_id, machine in node.host.machines.items():
         host.machines[machine_id] = _copy(machine, host)
-    return Node(folder, tables, host, node.templates)
+    return Node(folder, tables, host, node.templates, keyring=node.keyring)
 
 
 def _copy(machine: MemoryMachine, host: MemoryHost) -> MemoryMachine:
     copy = MemoryMachine(host, machine.spec, machine.token)
     copy.identity, copy.limits, copy.paused = machine.identity, machine.limits, machine.paused
-    copy.writable = dict(machine.writable)
+    copy.writable, copy.egress = dict(machine.writable), machine.egress
     if machine.lost:
         copy.die()
     return copy
@@ -265,6 +265,9 @@ def check_rest(node: Node, process: Process, *, tidy: bool = True) -> None:
         machine_id: row.id for machine_id, row in running.items()
     }
     assert process.provisioning.count == len(running)
+    assert {address: rules.sandbox_id for address, rules in process.gate.rules.items()} == {
+        live.machine.address: live.id for live in process.live
+    }
     for machine in node.host.machines.values():
         _check_machine(node, machine, running[machine.id])
     assert not any(process.transitions.busy(row.id) for row in sandboxes)

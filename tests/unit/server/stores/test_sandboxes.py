@@ -10,6 +10,7 @@ import pytest
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState, StopReason
+from opencomputer.server.domain.secrets import NOTHING_SEALED
 from opencomputer.wire.ids import OrgId
 from tests.support import rows
 from tests.unit.server.stores.conftest import Stores
@@ -21,7 +22,7 @@ STOPPED, FAILED = SandboxState.STOPPED, SandboxState.FAILED
 
 
 async def add(stores: Stores, org_id: OrgId, *, limit: int | None = None, **changes: object) -> Sandbox:
-    return await stores.new_sandbox(org_id, limit=limit, **changes)
+    return await stores.new_sandbox(org_id, NOTHING_SEALED, limit=limit, **changes)
 
 
 async def test_a_row_comes_back_as_it_was_given(stores: Stores) -> None:

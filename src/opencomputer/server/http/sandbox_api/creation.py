@@ -16,7 +16,9 @@ from opencomputer.server.domain.snapshot import Snapshot
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sandboxes.build_log import BuildLine, Listener, nobody
 from opencomputer.server.services.sandboxes.forks import fork_shape
-from opencomputer.server.services.sandboxes.lifecycle import NewSandbox, Source
+from opencomputer.server.services.sandboxes.lifecycle import Created, NewSandbox, Source
+from opencomputer.server.services.sandboxes.sealing import SealingRequest
+from opencomputer.server.services.secret_stores import checked_hosts
 from opencomputer.wire.ids import OrgId
 from opencomputer.wire.sandboxes import CreateSandbox
 
@@ -48,7 +50,7 @@ async def prepare(
 ) -> Creation:
     """Raises everything that must be answered before a stream begins."""
     token = _preview_token(services, org_id, body, key)
-    request = _request(services, body, key, fingerprint)
+    request = await _request(services, org_id, body, key, fingerprint)
     if token is not None:
         request = replace(request, preview_token_hash=naming.secret_hash(token))
     resolve = await _source(services, org_id, body)
@@ -56,10 +58,10 @@ async def prepare(
     return Creation(request, resolve, request.shape.memory_mb if asked else None, body.disk_mb, token)
 
 
-async def carry_out(services: Services, org_id: OrgId, creation: Creation, log: Listener = nobody) -> Sandbox:
+async def carry_out(services: Services, org_id: OrgId, creation: Creation, log: Listener = nobody) -> Created:
     """Build what is not there yet, and create the sandbox."""
     if creation.resolve is None:
-        return (await services.lifecycle.create(org_id, creation.request)).sandbox
+        return await services.lifecycle.create(org_id, creation.request)
     snapshot = await creation.resolve(log)
     await log(BuildLine(0, "create", "Creating the sandbox"))
     shape = fork_shape(snapshot.origin, creation.memory_mb)
@@ -67,10 +69,12 @@ async def carry_out(services: Services, org_id: OrgId, creation: Creation, log: 
         shape = replace(shape, disk_mb=creation.disk_mb)
     request = replace(creation.request, shape=shape)
     source = Source(snapshot.origin, snapshot.memory, snapshot.id)
-    return (await services.lifecycle.create(org_id, request, source)).sandbox
+    return await services.lifecycle.create(org_id, request, source)
 
 
-def _request(services: Services, body: CreateSandbox, key: str | None, fingerprint: str) -> NewSandbox:
+async def _request(
+    services: Services, org_id: OrgId, body: CreateSandbox, key: str | None, fingerprint: str
+) -> NewSandbox:
     _refuse_later_parts(body)
     shape = resolve_shape(
         body.memory_mb, body.cpu_count, body.disk_mb, disk_cap_mb=services.presentation.disk_cap_mb
@@ -78,6 +82,8 @@ def _request(services: Services, body: CreateSandbox, key: str | None, fingerpri
     check_cap(shape.memory_mb, services.presentation.memory_cap_mb, "memoryMB")
     check_environment(body.envs or {})
     check_metadata(body.metadata or {})
+    allowlist = checked_hosts(body.egress_allowlist or [], "egressAllowlist")
+    holding = SealingRequest(named=body.secret_store or None, plain=body.envs or {})
     return NewSandbox(
         template=body.template_id,
         shape=shape,
@@ -88,6 +94,9 @@ def _request(services: Services, body: CreateSandbox, key: str | None, fingerpri
         network_enabled=body.network_enabled,
         idempotency_key=key,
         request_hash=fingerprint,
+        secret_stores=holding.chain,
+        egress_allowlist=allowlist,
+        sealing=await services.sealings.seal(org_id, holding),
     )
 
 
@@ -103,7 +112,6 @@ def _preview_token(services: Services, org_id: OrgId, body: CreateSandbox, key: 
 
 def _refuse_later_parts(body: CreateSandbox) -> None:
     parts = {
-        "secretStore": body.secret_store,
         "webhooks": body.webhooks,
     }
     for name, value in parts.items():

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
-from opencomputer.server.domain.errors import NotSupported
 from opencomputer.server.domain.limits import check_environment, check_metadata
 from opencomputer.server.http import render
 from opencomputer.server.http.auth import Key, ServicesOf
@@ -52,9 +51,7 @@ async def fork(
 
 
 def fork_request(body: ForkCheckpoint) -> ForkRequest:
-    """What a body asks for. Raises InvalidInput, and NotSupported for what this server does not offer."""
-    if body.secret_store:
-        raise NotSupported("secretStore is not supported by this server yet", field="secretStore")
+    """What a body asks for. Raises InvalidInput."""
     check_environment(body.envs or {})
     check_metadata(body.metadata or {})
     return ForkRequest(
@@ -62,6 +59,7 @@ def fork_request(body: ForkCheckpoint) -> ForkRequest:
         environment=body.envs or {},
         metadata=body.metadata or {},
         memory_mb=body.memory_mb,
+        secret_store=body.secret_store or None,
     )
 
 

@@ -30,6 +30,7 @@ _LISTABLE = {
     for each in (SandboxState.RUNNING, SandboxState.HIBERNATED, SandboxState.STOPPED)
 }
 _DEFAULT = "running,hibernated"
+_TRUE = frozenset({"1", "true", "yes", "on"})
 
 
 def idempotency_key(request: Request) -> str | None:
@@ -53,8 +54,9 @@ async def create(
     creation = await prepare(services, caller.org_id, body, key, fingerprint)
 
     async def make(log: Listener) -> SandboxView:
-        row = await carry_out(services, caller.org_id, creation, log)
-        return render.sandbox(request, services, row, preview_token=creation.preview_token_of(row))
+        made = await carry_out(services, caller.org_id, creation, log)
+        token = creation.preview_token_of(made.sandbox)
+        return render.sandbox(request, services, made.sandbox, preview_token=token, warnings=made.warnings)
 
     async def undo(made: SandboxView) -> None:
         if key is None:
@@ -118,8 +120,16 @@ async def get(request: Request, sandbox_id: str, caller: DataPlane, services: Se
 
 
 @control.delete("/{sandbox_id}", status_code=204)
-async def kill(sandbox_id: str, caller: Key, services: ServicesOf) -> Response:
+async def kill(
+    sandbox_id: str,
+    caller: Key,
+    services: ServicesOf,
+    delete_secret_store: Annotated[str, Query(alias="deleteSecretStore")] = "",
+) -> Response:
     await services.lifecycle.kill(caller.org_id, SandboxId(sandbox_id))
+    if delete_secret_store.lower() in _TRUE:
+        sandbox = await services.lifecycle.get(caller.org_id, SandboxId(sandbox_id))
+        await services.secret_stores.delete_attached(sandbox)
     return Response(status_code=204)
 
 

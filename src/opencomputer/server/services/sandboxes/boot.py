@@ -29,6 +29,7 @@ from opencomputer.server.domain.layers import LayerId
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape
 from opencomputer.server.domain.snapshot import SavedMemory
 from opencomputer.server.services.sandboxes.admission import Admission
+from opencomputer.server.services.sandboxes.egress import Surroundings
 from opencomputer.server.services.sandboxes.pool import Pool
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
 
@@ -55,6 +56,15 @@ def machine_limits(shape: SandboxShape) -> Limits:
     return Limits(
         memory_bytes=shape.memory_mb << 20, cpu_percent=100 * shape.cpu_count, disk_bytes=shape.disk_mb << 20
     )
+
+
+@dataclass(frozen=True)
+class _Introduction:
+    """`mode` is what the machine is let out by so far; the others are as in `Identity`."""
+
+    mode: EgressMode
+    new_boot: bool
+    copied: bool
 
 
 class Boot:
@@ -124,31 +134,35 @@ class Boot:
             raise ArtefactMissing(f"the build of template {sandbox.template!r} this was made from is gone")
         folders = [await self._artefacts.layer(layer) for layer in layers]
         token = naming.new_guest_token() if memory is None else memory.guest_token
+        mode = _first_mode(sandbox)
         spec = MachineSpec(
             id=self._provisioning.new_id(),
             layers=(*template.layers, *folders),
             limits=machine_limits(sandbox.shape),
             token=token,
             memory_image=None if memory is None else memory.path,
-            egress=egress_mode(sandbox),
+            egress=mode,
         )
         try:
             async with self._admission.place():
                 machine = await self._provisioning.start(
                     spec, sandbox.template_hash, guest_token=token, sandbox_id=sandbox.id, layers=layers
                 )
-            await self._introduce(machine, sandbox, layers, new_boot=copied or memory is None, copied=copied)
+            about = _Introduction(mode, new_boot=copied or memory is None, copied=copied)
+            await self._introduce(machine, sandbox, layers, about)
         except (MachineLost, GuestFault) as error:
             raise StartFailed from error
         return machine
 
     async def _introduce(
-        self, machine: Machine, sandbox: Sandbox, layers: tuple[LayerId, ...], *, new_boot: bool, copied: bool
+        self, machine: Machine, sandbox: Sandbox, layers: tuple[LayerId, ...], about: _Introduction
     ) -> None:
         """Tell a machine whose it is, and write it down. On failure the machine is gone."""
         try:
             token = naming.new_guest_token()
-            await machine.identify(_identity(sandbox, token, new_boot=new_boot, copied=copied))
+            # Processes are held until they are told who they are: none of them sees other rules than these.
+            surroundings = await self._provisioning.admit(machine, sandbox, about.mode)
+            await machine.identify(_identity(sandbox, token, surroundings, about))
             # Only now: until then the sandbox has the machine it had before, or none.
             await self._provisioning.claim(machine, sandbox.id, token, facts_of_machine(sandbox, layers))
         except BaseException:
@@ -161,19 +175,22 @@ class Boot:
         try:
             token = naming.new_guest_token()
             await machine.set_limits(limits)
-            await machine.set_egress(egress_mode(sandbox))
             layers = self._provisioning.layers(machine)
             fields: SandboxFields = {"layers": layers, "origin_layers": layers}
             await self._provisioning.claim(machine, sandbox.id, token, fields)
-            await machine.identify(_identity(sandbox, token, new_boot=True, copied=True))
+            surroundings = await self._provisioning.admit(machine, sandbox, EgressMode.OPEN)
+            about = _Introduction(EgressMode.OPEN, new_boot=True, copied=True)
+            await machine.identify(_identity(sandbox, token, surroundings, about))
         except BaseException:
             await asyncio.shield(self._provisioning.stop(machine))
             raise
         return machine
 
 
-def egress_mode(sandbox: Sandbox) -> EgressMode:
-    return EgressMode.OPEN if sandbox.network_enabled else EgressMode.CLOSED
+def _first_mode(sandbox: Sandbox) -> EgressMode:
+    """What a machine starts with. Until it is known what a sandbox with rules may, nothing gets out."""
+    ruled = sandbox.secret_stores or sandbox.egress_allowlist or not sandbox.network_enabled
+    return EgressMode.CLOSED if ruled else EgressMode.OPEN
 
 
 def facts_of_machine(sandbox: Sandbox, layers: tuple[LayerId, ...]) -> SandboxFields:
@@ -186,20 +203,21 @@ def facts_of_machine(sandbox: Sandbox, layers: tuple[LayerId, ...]) -> SandboxFi
     }
 
 
-def _identity(sandbox: Sandbox, token: str, *, new_boot: bool, copied: bool) -> Identity:
+def _identity(sandbox: Sandbox, token: str, surroundings: Surroundings, about: _Introduction) -> Identity:
     return Identity(
         sandbox_id=sandbox.id,
         hostname=sandbox.id,
         machine_id=_machine_id(sandbox),
         token=token,
         entropy=secrets.token_bytes(64),
-        environment=sandbox.environment,
+        environment={**surroundings.environment, **sandbox.environment},
         workdir=sandbox.workdir,
-        boot_id=str(uuid.uuid4()) if new_boot else None,
+        boot_id=str(uuid.uuid4()) if about.new_boot else None,
         generation=sandbox.generation,
-        copied=copied,
         memory_bytes=sandbox.shape.memory_mb << 20,
         processors=sandbox.shape.cpu_count,
+        copied=about.copied,
+        trust=surroundings.trust,
     )
 
 

@@ -18,6 +18,7 @@ from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.patches import Patches
 from opencomputer.server.services.sandboxes.reach import Reach
+from opencomputer.server.services.sandboxes.sealing import SealingRequest
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
 MAX_FORKS_AT_ONCE = 16
@@ -31,6 +32,7 @@ class ForkRequest:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     memory_mb: int | None = None
+    secret_store: str | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Forked:
     sandbox: Sandbox
     memory_restored: bool
     preview_token: str | None = field(default=None, repr=False)
+    warnings: tuple[str, ...] = ()
 
 
 class Forks:
@@ -56,6 +59,7 @@ class Forks:
         self._captures = machinery.captures
         self._patches = patches
         self._background = machinery.background
+        self._sealings = machinery.sealings
 
     async def from_checkpoint(self, org_id: OrgId, checkpoint_id: SnapshotId, request: ForkRequest) -> Forked:
         """A sandbox that goes on from a checkpoint, usable when this returns, its patches applied.
@@ -64,7 +68,12 @@ class Forks:
         """
         checkpoint = await self._checkpoints.usable(org_id, checkpoint_id)
         origin = replace(checkpoint.origin, patch_source=checkpoint.id, patch_position=0)
-        source = Source(origin, checkpoint.memory, checkpoint.id, locked=await self._is_locked(checkpoint))
+        copy_of = checkpoint.sandbox_id
+        if checkpoint.org_id != org_id:
+            # A public one: its stores are its owner's, and ours of the same names have nothing to do with it.
+            origin, copy_of = replace(origin, secret_stores=()), None
+        locked = await self._is_locked(checkpoint)
+        source = Source(origin, checkpoint.memory, checkpoint.id, copy_of, locked=locked)
         return await self._make(org_id, source, request)
 
     async def _is_locked(self, checkpoint: Snapshot) -> bool:
@@ -97,7 +106,7 @@ class Forks:
             layers, _ = await saving.keep_files()
             origin = replace(origin_of(sandbox), layers=layers)
             locked = sandbox.preview_token_hash is not None
-            source = Source(origin, saving.memory_folder, locked=locked)
+            source = Source(origin, saving.memory_folder, copy_of=sandbox.id, locked=locked)
             return await self._make_all(sandbox.org_id, source, count, request)
 
     async def _make_all(
@@ -119,17 +128,27 @@ class Forks:
 
     async def _make(self, org_id: OrgId, source: Source, request: ForkRequest) -> Forked:
         token = naming.new_preview_token() if source.locked else None
+        origin = source.origin
+        holding = SealingRequest(
+            named=request.secret_store,
+            inherited=origin.secret_stores,
+            plain={*origin.environment, *request.environment},
+            copied_from=source.copy_of,
+        )
         new = NewSandbox(
-            template=source.origin.template,
-            shape=fork_shape(source.origin, request.memory_mb),
+            template=origin.template,
+            shape=fork_shape(origin, request.memory_mb),
             timeout_seconds=request.timeout_seconds,
             environment=request.environment,
             metadata=request.metadata,
             alias=None,
-            network_enabled=source.origin.network_enabled,
+            network_enabled=origin.network_enabled,
             idempotency_key=None,
             request_hash="",
             preview_token_hash=None if token is None else naming.secret_hash(token),
+            secret_stores=holding.chain,
+            egress_allowlist=origin.egress_allowlist,
+            sealing=await self._sealings.seal(org_id, holding),
         )
         created = await self._lifecycle.create(org_id, new, source)
         try:
@@ -145,7 +164,8 @@ class Forks:
         if live is None:
             raise Gone
         await self._patches.apply(live)
-        return Forked(await self._lifecycle.get(org_id, sandbox_id), created.memory_restored)
+        row = await self._lifecycle.get(org_id, sandbox_id)
+        return Forked(row, created.memory_restored, warnings=created.warnings)
 
 
 def fork_shape(origin: Origin, memory_mb: int | None) -> SandboxShape:

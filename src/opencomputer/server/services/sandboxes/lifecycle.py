@@ -25,6 +25,7 @@ from opencomputer.server.domain.errors import (
     OperationInProgress,
 )
 from opencomputer.server.domain.sandbox import ACTIVE, Sandbox, SandboxShape, SandboxState, StopReason, shown
+from opencomputer.server.domain.secrets import NOTHING_SEALED, Sealing
 from opencomputer.server.domain.snapshot import Origin, SavedMemory
 from opencomputer.server.domain.templates import template_name
 from opencomputer.server.services.background import Background
@@ -58,6 +59,9 @@ class NewSandbox:
     idempotency_key: str | None
     request_hash: str
     preview_token_hash: str | None = None
+    secret_stores: tuple[str, ...] = ()
+    egress_allowlist: tuple[str, ...] = ()
+    sealing: Sealing = NOTHING_SEALED
 
 
 @dataclass(frozen=True)
@@ -65,12 +69,14 @@ class Source:
     """What a new sandbox is made from, when it is not just a template.
 
     `memory` is only used by a sandbox with as much memory as the origin had, or more. `checkpoint` is the one
-    that was forked. `locked`: previews of what it was ask for a token.
+    that was forked. `copy_of` is the sandbox whose memory and files these are, if it is the organisation's.
+    `locked`: previews of what it was ask for a token.
     """
 
     origin: Origin
     memory: SavedMemory | MemoryFolder | None = None
     checkpoint: SnapshotId | None = None
+    copy_of: SandboxId | None = None
     locked: bool = False
 
 
@@ -80,6 +86,7 @@ class Created:
 
     sandbox: Sandbox
     memory_restored: bool
+    warnings: tuple[str, ...] = ()
 
 
 def deadline(now: datetime, timeout_seconds: int) -> datetime | None:
@@ -133,17 +140,18 @@ class Lifecycle:
             sandbox = self._new_row(org_id, request, source)
             finished = self._creating.setdefault(sandbox.id, asyncio.Event())
             try:
-                if await self._reserve(sandbox):
-                    return await self._start(sandbox, source)
+                if await self._reserve(sandbox, request.sealing):
+                    created = await self._start(sandbox, source)
+                    return replace(created, warnings=request.sealing.warnings)
             finally:
                 self._creating.pop(sandbox.id, None)
                 finished.set()
         raise OperationInProgress("the create with this idempotency key is in progress")
 
-    async def _reserve(self, sandbox: Sandbox) -> bool:
+    async def _reserve(self, sandbox: Sandbox, sealing: Sealing) -> bool:
         """Write the row that everything else hangs on. False: its key, or its id, was taken meanwhile."""
         try:
-            await self._sandboxes.add(sandbox, concurrency_limit=self._concurrency_limit)
+            await self._sandboxes.add(sandbox, sealing, concurrency_limit=self._concurrency_limit)
         except Conflict:
             return False
         return True
@@ -182,7 +190,7 @@ class Lifecycle:
             template_hash=origin.template_hash,
             shape=request.shape,
             timeout_seconds=request.timeout_seconds,
-            environment={**origin.environment, **request.environment},
+            environment={**request.sealing.unhidden(origin.environment), **request.environment},
             metadata={**origin.metadata, **request.metadata},
             alias=request.alias,
             network_enabled=request.network_enabled,
@@ -198,6 +206,8 @@ class Lifecycle:
             patch_source=origin.patch_source,
             patch_position=origin.patch_position,
             preview_token_hash=request.preview_token_hash,
+            secret_stores=request.secret_stores,
+            egress_allowlist=request.egress_allowlist,
         )
 
     async def _start(self, sandbox: Sandbox, source: Source | None) -> Created:

@@ -14,6 +14,7 @@ from opencomputer.server.services.sandboxes.capture import Captures
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import LiveSandboxes
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.server.services.sandboxes.sealing import Sealings
 from opencomputer.server.services.sandboxes.transitions import Transitions
 
 
@@ -31,6 +32,7 @@ class Machinery:
     live: LiveSandboxes
     transitions: Transitions
     lifecycle: Lifecycle
+    sealings: Sealings
     clock: Clock
     background: Background
     concurrency_limit: int | None = None

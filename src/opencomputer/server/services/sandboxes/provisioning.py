@@ -12,8 +12,11 @@ from opencomputer.server.contracts.driver import MachineId, MachineSpec
 from opencomputer.server.contracts.machine import Machine, Machines
 from opencomputer.server.contracts.stores import MachineRow, MachineState, MachineStore, SandboxFields
 from opencomputer.server.domain import naming
+from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.domain.errors import MachineLost
 from opencomputer.server.domain.layers import LayerId
+from opencomputer.server.domain.sandbox import Sandbox
+from opencomputer.server.services.sandboxes.egress import Egress, Surroundings
 from opencomputer.wire.ids import SandboxId
 
 _log = structlog.get_logger(__name__)
@@ -22,10 +25,11 @@ _log = structlog.get_logger(__name__)
 class Provisioning:
     """The only code that starts, claims and ends machines."""
 
-    def __init__(self, machines: Machines, store: MachineStore, clock: Clock) -> None:
+    def __init__(self, machines: Machines, store: MachineStore, clock: Clock, egress: Egress) -> None:
         self._machines = machines
         self._store = store
         self._clock = clock
+        self._egress = egress
         self._count = 0
         self._tokens: dict[MachineId, str] = {}
         self._layers: dict[MachineId, tuple[LayerId, ...]] = {}
@@ -101,6 +105,10 @@ class Provisioning:
         self._tokens[machine.id] = row.guest_token
         self._layers[machine.id] = row.layers
 
+    async def admit(self, machine: Machine, sandbox: Sandbox, mode: EgressMode | None = None) -> Surroundings:
+        """Let a machine out as its sandbox may: as `Egress.admit`."""
+        return await self._egress.admit(machine, sandbox, mode)
+
     async def claim(
         self,
         machine: Machine,
@@ -115,6 +123,8 @@ class Provisioning:
     async def stop(self, machine: Machine) -> None:
         """End a machine and forget it. Idempotent. What goes wrong is left to the reconciler."""
         self._stops_under_way.add(machine.id)
+        # Its address is still its own.
+        self._egress.dismiss(machine)
         try:
             await self._store.stopping(machine.id)
             await machine.stop()

@@ -24,6 +24,8 @@ def origin_values(of: Sandbox | Origin) -> dict[str, Any]:
         "generation": of.generation,
         "patch_source": of.patch_source,
         "patch_position": of.patch_position,
+        "secret_stores": of.secret_stores,
+        "egress_allowlist": of.egress_allowlist,
     }
 
 

@@ -22,8 +22,10 @@ from opencomputer.server.domain.sandbox import (
     StopReason,
     check_transition,
 )
+from opencomputer.server.domain.secrets import NOTHING_SEALED, Sealing
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.elasticity import elasticity_of, elasticity_values, is_still
+from opencomputer.server.stores.sql.holdings import hold
 from opencomputer.server.stores.sql.origins import field_values, origin_values, shape_of, shape_values
 from opencomputer.server.stores.sql.preview_tables import grants, previews
 from opencomputer.server.stores.sql.tables import organisations, sandboxes
@@ -34,12 +36,15 @@ class SqlSandboxStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, sandbox: Sandbox, *, concurrency_limit: int | None) -> None:
+    async def add(
+        self, sandbox: Sandbox, sealing: Sealing = NOTHING_SEALED, *, concurrency_limit: int | None
+    ) -> None:
         try:
             async with self._database.write() as connection:
                 if concurrency_limit is not None:
                     await _check_limit(connection, sandbox.org_id, sandbox.id, concurrency_limit)
                 await connection.execute(sandboxes.insert().values(_values(sandbox)))
+                await hold(connection, sandbox.id, sealing)
         except IntegrityError as error:
             raise Conflict("this idempotency key, or this id, is in use") from error
 
@@ -244,4 +249,6 @@ def _sandbox(row: sa.Row[Any]) -> Sandbox:
         file_url_epoch=row.file_url_epoch,
         elasticity=elasticity_of(row),
         preview_token_hash=row.preview_token_hash,
+        secret_stores=row.secret_stores,
+        egress_allowlist=row.egress_allowlist,
     )

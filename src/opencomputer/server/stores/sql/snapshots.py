@@ -208,4 +208,6 @@ def _origin(row: sa.Row[Any]) -> Origin:
         generation=row.generation,
         patch_source=row.patch_source,
         patch_position=row.patch_position,
+        secret_stores=row.secret_stores,
+        egress_allowlist=row.egress_allowlist,
     )

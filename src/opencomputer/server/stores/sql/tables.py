@@ -33,9 +33,20 @@ class LayerIds(sa.TypeDecorator[tuple[LayerId, ...]]):
         return None if value is None else tuple(LayerId(each) for each in value)
 
 
+class Texts(sa.TypeDecorator[tuple[str, ...]]):
+    """Texts in their order: a list in JSON."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def process_result_value(self, value: list[str] | None, dialect: Any) -> tuple[str, ...] | None:
+        return None if value is None else tuple(value)
+
+
 # Defaults are for rows that were there before their column was.
 _ZERO = sa.text("0")
 _NO_LAYERS = sa.text("'[]'")
+_NO_TEXTS = sa.text("'[]'")
 
 metadata = sa.MetaData()
 
@@ -105,6 +116,8 @@ sandboxes = sa.Table(
     sa.Column("autoscale_down_after", UtcDateTime),
     sa.Column("resize_mb", sa.Integer),
     sa.Column("preview_token_hash", sa.String),
+    sa.Column("secret_stores", Texts, nullable=False, server_default=_NO_TEXTS),
+    sa.Column("egress_allowlist", Texts, nullable=False, server_default=_NO_TEXTS),
     sa.UniqueConstraint("org_id", "idempotency_key", name="uq_sandboxes_idempotency"),
     sa.Index("ix_sandboxes_org_newest", "org_id", "created_at", "id"),
     sa.Index("ix_sandboxes_due", "state", "due_at"),
@@ -158,6 +171,8 @@ snapshots = sa.Table(
     sa.Column("memory_image_version", sa.String),
     sa.Column("memory_guest_token", sa.String),
     sa.Column("patches_ever", sa.Integer, nullable=False, server_default=_ZERO),
+    sa.Column("secret_stores", Texts, nullable=False, server_default=_NO_TEXTS),
+    sa.Column("egress_allowlist", Texts, nullable=False, server_default=_NO_TEXTS),
     sa.UniqueConstraint("sandbox_id", "unique_name", name="uq_snapshots_name"),
 )
 """`unique_name` is the name of a checkpoint until it fails, and null for everything else.

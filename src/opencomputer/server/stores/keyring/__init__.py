@@ -1,0 +1,1 @@
+"""Keys that secrets are encrypted with."""
