@@ -13,7 +13,7 @@ import httpx
 from opencomputer.sdk import answers, diffs, forks, power
 from opencomputer.sdk.agent import Agent
 from opencomputer.sdk.answers import JsonObject
-from opencomputer.sdk.build_stream import LogCallback, build
+from opencomputer.sdk.build_stream import LogCallback
 from opencomputer.sdk.checkpoints import Checkpoint, Checkpoints
 from opencomputer.sdk.control_plane import Call, ControlPlane, get, post_once, with_timeout
 from opencomputer.sdk.diffs import FileChange
@@ -23,7 +23,9 @@ from opencomputer.sdk.file_urls import FileUrls
 from opencomputer.sdk.files import Filesystem
 from opencomputer.sdk.forks import ForkOptions
 from opencomputer.sdk.image import Image
+from opencomputer.sdk.opening import built, made, opened
 from opencomputer.sdk.patches import Patches
+from opencomputer.sdk.previews import SandboxPreviews
 from opencomputer.sdk.pty import Pty
 from opencomputer.sdk.sandbox_link import SandboxLink
 from opencomputer.sdk.sandbox_request import SandboxRequest
@@ -33,7 +35,7 @@ from opencomputer.sdk.snapshots import manifest
 _CREATE_SECONDS = 120.0
 
 
-class Sandbox(FileUrls, SandboxScaling):
+class Sandbox(FileUrls, SandboxPreviews, SandboxScaling):
     """One sandbox. Made by `create` or `connect`, never directly.
 
     Used as a context manager the sandbox is killed at the end. What the server refuses raises an
@@ -45,6 +47,7 @@ class Sandbox(FileUrls, SandboxScaling):
         self._description = description
         self._status = answers.text(description, "status", "running")
         self._memory_restored = answers.flag(description, "memoryRestored")
+        self._preview_auth_token = answers.text(description, "previewAuthToken")
         self._link.learn(description)
 
     @classmethod
@@ -63,6 +66,7 @@ class Sandbox(FileUrls, SandboxScaling):
         image: Image | JsonObject | None = None,
         snapshot: str | None = None,
         on_build_log: LogCallback | None = None,
+        preview_auth: Mapping[str, object] | None = None,
     ) -> SandboxRequest:
         """Ask for a new sandbox: `await` this, or `async with` it to have the sandbox killed at the end.
 
@@ -72,6 +76,8 @@ class Sandbox(FileUrls, SandboxScaling):
 
         It starts from an `image`, which is built when that was not done before, or from the named `snapshot`.
         `on_build_log` gets each line of the build; a step that fails raises `BuildFailedError`.
+
+        With `preview_auth`, `{}` or `{"token": …}`, its previews ask for a token: `preview_auth_token`.
         """
         body: JsonObject = {"templateID": template, "timeout": timeout}
         options = {
@@ -82,13 +88,14 @@ class Sandbox(FileUrls, SandboxScaling):
             "cpuCount": cpu_count,
             "image": None if image is None else manifest(image),
             "snapshot": snapshot,
+            "previewAuth": None if preview_auth is None else {"scheme": "bearer", **preview_auth},
         }
         body |= {name: value for name, value in options.items() if value is not None}
         endpoint = Endpoint.resolve(api_key, api_url)
         if image is not None or snapshot is not None:
-            return SandboxRequest(_built(cls, endpoint, body, on_build_log))
+            return SandboxRequest(built(cls, endpoint, body, on_build_log))
         call = with_timeout(post_once("/sandboxes", body), _CREATE_SECONDS)
-        return SandboxRequest(_made(cls, endpoint, call))
+        return SandboxRequest(made(cls, endpoint, call))
 
     @classmethod
     async def connect(
@@ -96,7 +103,7 @@ class Sandbox(FileUrls, SandboxScaling):
     ) -> Sandbox:
         """Take up a sandbox that exists, running or not. Raises `NotFoundError` when there is none."""
         plane = ControlPlane(Endpoint.resolve(api_key, api_url))
-        return await _opened(cls, plane, get(SandboxLink(plane, sandbox_id).path()))
+        return await opened(cls, plane, get(SandboxLink(plane, sandbox_id).path()))
 
     @classmethod
     def create_from_checkpoint(
@@ -118,7 +125,7 @@ class Sandbox(FileUrls, SandboxScaling):
         """
         options = ForkOptions(timeout, envs, metadata, memory_mb, secret_store)
         call = forks.from_checkpoint(checkpoint_id, options)
-        return SandboxRequest(_made(cls, Endpoint.resolve(api_key, api_url), call))
+        return SandboxRequest(made(cls, Endpoint.resolve(api_key, api_url), call))
 
     @staticmethod
     async def create_checkpoint_patch(
@@ -373,26 +380,3 @@ class Sandbox(FileUrls, SandboxScaling):
 
     def __repr__(self) -> str:
         return f"<Sandbox {self.sandbox_id} {self.status}>"
-
-
-async def _made(kind: type[Sandbox], endpoint: Endpoint, call: Call) -> Sandbox:
-    return await _opened(kind, ControlPlane(endpoint), call)
-
-
-async def _built(
-    kind: type[Sandbox], endpoint: Endpoint, body: JsonObject, on_log: LogCallback | None
-) -> Sandbox:
-    plane = ControlPlane(endpoint)
-    try:
-        return kind(plane, await build(plane, Call("POST", "/sandboxes", json=body), on_log))
-    except BaseException:
-        await plane.aclose()
-        raise
-
-
-async def _opened(kind: type[Sandbox], plane: ControlPlane, call: Call) -> Sandbox:
-    try:
-        return kind(plane, answers.json_object(await plane.json(call)))
-    except BaseException:
-        await plane.aclose()
-        raise

@@ -15,6 +15,7 @@ from starlette.websockets import WebSocket
 from tests.support.fake_node import (
     files_routes,
     image_routes,
+    preview_routes,
     process_routes,
     scaling_routes,
     socket_routes,
@@ -71,6 +72,9 @@ class Call:
             raise Refused(401, "A valid API key is required.", "unauthorized")
 
 
+_SETTINGS = [*scaling_routes.ROUTES, *preview_routes.ROUTES]
+
+
 def application(node: FakeNode) -> Starlette:
     """The whole fake as an ASGI application, with and without the `/api` prefix."""
 
@@ -107,7 +111,7 @@ def application(node: FakeNode) -> Starlette:
         *(http(method, one + path, handler) for method, path, handler in process_routes.ROUTES),
         *(http(method, one + path, handler) for method, path, handler in files_routes.ROUTES),
         *(http(method, one + path, handler) for method, path, handler in state_routes.ROUTES),
-        *(http(method, one + path, handler) for method, path, handler in scaling_routes.ROUTES),
+        *(http(method, one + path, handler) for method, path, handler in _SETTINGS),
         socket(f"{one}/exec/{{sid}}", socket_routes.follow_session),
         socket(f"{one}/pty/{{sid}}", socket_routes.follow_terminal),
     ]
@@ -142,7 +146,8 @@ async def _create(call: Call) -> Response:
     fields = {name: call.json[name] for name in ("templateID", "metadata") if name in call.json}
     sandbox = call.node.add_sandbox(**fields)
     sandbox.env.update(call.json.get("envs", {}))
-    return image_routes.built(call, sandbox.description)
+    token = {"previewAuthToken": "a-preview-token"} if call.json.get("previewAuth") else {}
+    return image_routes.built(call, sandbox.description | token)
 
 
 async def _list(call: Call) -> Response:

@@ -35,6 +35,8 @@ def create(
     disk: int = typer.Option(0, min=0, help="Disk in MB.", show_default=False),
     env: list[str] = typer.Option([], metavar="K=V", help="A variable of every process in it; repeatable."),
     metadata: list[str] = typer.Option([], metavar="K=V", help="A note of your own; repeatable."),
+    preview_auth: bool = typer.Option(False, "--preview-auth", help="Let its previews ask for a token."),
+    preview_auth_token: str = typer.Option("", metavar="TOKEN", help="That token.", show_default=False),
 ) -> None:
     """Create a sandbox."""
     from opencomputer.sdk.answers import json_object
@@ -48,12 +50,19 @@ def create(
         "snapshot": snapshot,
         "envs": text.assignments(env, "--env"),
         "metadata": text.assignments(metadata, "--metadata"),
+        "previewAuth": _preview_auth(preview_auth, preview_auth_token),
     }
     body = {"templateID": template, "timeout": timeout} | {k: v for k, v in options.items() if v}
     # A server without room lets a create wait for some.
     call = with_timeout(post_once("/sandboxes", body), _CREATE_SECONDS)
     answer = json_object(session.run(lambda plane: plane.json(call)))
-    session.output.success(answer, f"{answer.get('sandboxID')} {answer.get('status')}")
+    token = answer.get("previewAuthToken")
+    told = f", preview token {token}" if token else ""
+    session.output.success(answer, f"{answer.get('sandboxID')} {answer.get('status')}{told}")
+
+
+def _preview_auth(wanted: bool, token: str) -> JsonObject | None:
+    return {"scheme": "bearer", "token": token or "auto"} if wanted or token else None
 
 
 def list_sandboxes(context: typer.Context) -> None:
