@@ -8,10 +8,17 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from opencomputer import Sandbox
+from tests.support.server import ServerProcess
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
 TURN_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def server(shared_server: ServerProcess) -> ServerProcess:
+    """Nothing here is done to the node."""
+    return shared_server
 
 
 async def ask(sandbox: Sandbox, session_id: str, prompt: str) -> str:

@@ -36,6 +36,12 @@ print(*reached)
 
 
 @pytest.fixture(scope="module")
+def server(shared_server: ServerProcess) -> ServerProcess:
+    """Nothing here is done to the node."""
+    return shared_server
+
+
+@pytest.fixture(scope="module")
 def box(server: ServerProcess) -> Generator[Box]:
     with new_box(server) as made:
         yield made

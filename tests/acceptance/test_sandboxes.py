@@ -25,6 +25,12 @@ IDENTITY_LINES = 5
 
 
 @pytest.fixture(scope="module")
+def server(shared_server: ServerProcess) -> ServerProcess:
+    """Nothing here is done to the node."""
+    return shared_server
+
+
+@pytest.fixture(scope="module")
 def box(server: ServerProcess) -> Generator[Box]:
     with new_box(server) as made:
         yield made

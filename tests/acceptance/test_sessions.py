@@ -8,8 +8,15 @@ import pytest
 
 from opencomputer import Sandbox
 from tests.support.node import Api, output, receive_all, until
+from tests.support.server import ServerProcess
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
+
+
+@pytest.fixture(scope="module")
+def server(shared_server: ServerProcess) -> ServerProcess:
+    """Nothing here is done to the node."""
+    return shared_server
 
 
 async def test_not_a_byte_is_lost_between_replay_and_live(api: Api, sandbox: Sandbox) -> None:

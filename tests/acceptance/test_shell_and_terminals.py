@@ -17,6 +17,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 # Shell
 
 
+@pytest.fixture(scope="module")
+def server(shared_server: ServerProcess) -> ServerProcess:
+    """Nothing here is done to the node."""
+    return shared_server
+
+
 async def test_a_shell_keeps_its_state(sandbox: Sandbox) -> None:
     async with await sandbox.exec.shell(cwd="/tmp", env={"A": "1"}) as shell:
         assert (await shell.run("pwd; echo $A")).stdout == "/tmp\n1\n"
