@@ -203,6 +203,7 @@ async def known_routes(api: Api) -> set[tuple[str, str]]:
         "key_id": "{kid}",
         "checkpoint_id": "{cid}",
         "patch_id": "{pid}",
+        "grant_id": "{cid}",
         "store_id": "{store}",
     }
     return {
