@@ -137,6 +137,7 @@ class Owner(threading.Thread):
             self._wake,
             self._restore,
             self._reboot,
+            self._scale,
             self._build,
         )
         with self._box.client:
@@ -215,6 +216,11 @@ class Owner(threading.Thread):
             how = self._random.choice(("reboot", "power-cycle"))
             self._post(f"{self._box.path}/{how}", {})
 
+    def _scale(self) -> None:
+        if self._box.described()["status"] == "running":
+            memory_mb = self._random.choice((1024, 4096, 8192))
+            self._post(f"{self._box.path}/scale", {"memoryMB": memory_mb})
+
     def _build(self) -> None:
         number = self._random.randrange(1 << 40)
         steps = [{"type": "run", "args": {"commands": ["echo first"]}}]
@@ -236,11 +242,13 @@ def crash_under_load(server: ServerProcess, known: list[Known], chance: random.R
 
 
 def check_sandbox(known: Known) -> None:
-    """It answers, holds what it must, and each of its checkpoints is ready or failed, and as good as told."""
+    """It answers, has the size it says, holds what it must, and each of its checkpoints is ready or failed,
+    and as good as told."""
     box = known.box
     assert box.described()["status"] in ("running", "hibernated")
     holds = int(box.output("cat state"))
     assert holds in known.may_hold
+    assert int(box.output("awk '/MemTotal/ {print $2}' /proc/meminfo")) == box.described()["memoryMB"] * 1024
     listed = {each["id"]: each["status"] for each in box.checkpoints()}
     assert set(listed.values()) <= {"ready", "failed"}
     ready = [checkpoint for checkpoint, status in listed.items() if status == "ready"]
