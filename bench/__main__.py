@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from bench import density, exec, files, image, layers, proxy, state, tti
+from bench import density, exec, files, image, layers, preview, proxy, state, tti
 from bench.calibration import calibrate
 from bench.node import Place
 from bench.report import Result, save, show
@@ -35,7 +35,8 @@ def main() -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "what", choices=("tti", "exec", "files", "density", *_STATE, "image", "layers", "proxy", "all")
+        "what",
+        choices=("tti", "exec", "files", "density", *_STATE, "image", "layers", "preview", "proxy", "all"),
     )
     parser.add_argument(
         "--url", help="measure this node instead of one of our own (not for density, layers and proxy)"
@@ -69,6 +70,7 @@ def _benches(options: argparse.Namespace) -> Mapping[str, Callable[[], Result]]:
             for name in _STATE
         },
         "image": lambda: image.measure(image.ImageOptions(options.count or 20, place)),
+        "preview": lambda: preview.measure(preview.PreviewOptions(options.count or 500, place=place)),
         "proxy": lambda: proxy.measure(proxy.ProxyOptions(options.count or 1000)),
         "layers": lambda: layers.measure(layers.LayersOptions(options.count or 3)),
     }
