@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from opencomputer.sdk.pty import LinkLostError, Pty, PtySession
     from opencomputer.sdk.sandbox import Sandbox
     from opencomputer.sdk.sandbox_request import SandboxRequest
+    from opencomputer.sdk.secret_stores import SecretStore
     from opencomputer.sdk.shell import Shell
     from opencomputer.sdk.snapshots import Snapshots
 
@@ -82,6 +83,7 @@ _MODULE_OF = {
     "SandboxRequest": "sandbox_request",
     "SandboxStoppedError": "errors",
     "ScalingLockedError": "errors",
+    "SecretStore": "secret_stores",
     "Shell": "shell",
     "ShellBusyError": "errors",
     "ShellClosedError": "errors",
@@ -125,6 +127,7 @@ __all__ = [
     "SandboxRequest",
     "SandboxStoppedError",
     "ScalingLockedError",
+    "SecretStore",
     "Shell",
     "ShellBusyError",
     "ShellClosedError",

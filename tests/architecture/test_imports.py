@@ -55,7 +55,7 @@ ALLOWED: Mapping[str, Sequence[str]] = {
 }
 
 # Commands about this machine's own server may load it, when they are called and not before.
-_ADMINISTERING = frozenset({"serve", "doctor", "template", "orgs"})
+_ADMINISTERING = frozenset({"serve", "doctor", "template", "orgs", "keyring"})
 
 
 def _inner(name: str) -> str:

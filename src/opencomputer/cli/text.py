@@ -65,6 +65,11 @@ def size(count: int) -> str:
     return ""
 
 
+def listed(content: str) -> list[str]:
+    """The parts between commas."""
+    return [part.strip() for part in content.split(",")] if content.strip() else []
+
+
 def assignments(texts: Iterable[str], option: str) -> dict[str, str]:
     """The map that repeated `K=V` or `K=V,K2=V2` options describe.
 

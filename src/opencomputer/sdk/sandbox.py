@@ -30,12 +30,13 @@ from opencomputer.sdk.pty import Pty
 from opencomputer.sdk.sandbox_link import SandboxLink
 from opencomputer.sdk.sandbox_request import SandboxRequest
 from opencomputer.sdk.scaling import SandboxScaling
+from opencomputer.sdk.secret_stores import SandboxHosts
 from opencomputer.sdk.snapshots import manifest
 
 _CREATE_SECONDS = 120.0
 
 
-class Sandbox(FileUrls, SandboxPreviews, SandboxScaling):
+class Sandbox(FileUrls, SandboxPreviews, SandboxScaling, SandboxHosts):
     """One sandbox. Made by `create` or `connect`, never directly.
 
     Used as a context manager the sandbox is killed at the end. What the server refuses raises an
@@ -67,6 +68,8 @@ class Sandbox(FileUrls, SandboxPreviews, SandboxScaling):
         snapshot: str | None = None,
         on_build_log: LogCallback | None = None,
         preview_auth: Mapping[str, object] | None = None,
+        secret_store: str | None = None,
+        egress_allowlist: list[str] | None = None,
     ) -> SandboxRequest:
         """Ask for a new sandbox: `await` this, or `async with` it to have the sandbox killed at the end.
 
@@ -78,6 +81,7 @@ class Sandbox(FileUrls, SandboxPreviews, SandboxScaling):
         `on_build_log` gets each line of the build; a step that fails raises `BuildFailedError`.
 
         With `preview_auth`, `{}` or `{"token": …}`, its previews ask for a token: `preview_auth_token`.
+        With a `secret_store` it has tokens for its secrets; it reaches only listed hosts, if any are.
         """
         body: JsonObject = {"templateID": template, "timeout": timeout}
         options = {
@@ -89,6 +93,8 @@ class Sandbox(FileUrls, SandboxPreviews, SandboxScaling):
             "image": None if image is None else manifest(image),
             "snapshot": snapshot,
             "previewAuth": None if preview_auth is None else {"scheme": "bearer", **preview_auth},
+            "secretStore": secret_store,
+            "egressAllowlist": egress_allowlist,
         }
         body |= {name: value for name, value in options.items() if value is not None}
         endpoint = Endpoint.resolve(api_key, api_url)
@@ -345,9 +351,10 @@ class Sandbox(FileUrls, SandboxPreviews, SandboxScaling):
         """The files that changed since a checkpoint of its own, or since it was created, by path."""
         return await diffs.diff(self._link, since)
 
-    async def kill(self) -> None:
-        """End it for good, with all that runs in it; one that is stopped already is no error."""
-        await self._link.plane.send(Call("DELETE", self._link.path()))
+    async def kill(self, delete_secret_store: bool = False) -> None:
+        """End it for good, its secret store too if no other has it; one that is stopped is no error."""
+        params = {"deleteSecretStore": "true"} if delete_secret_store else {}
+        await self._link.plane.send(Call("DELETE", self._link.path(), params=params))
         self._status = "stopped"
 
     async def _refresh(self) -> None:

@@ -100,6 +100,8 @@ class Plugins:
     secrets: SecretTables
     keyring: Keyring
     gate: EgressGate
+    trust: str = ""
+    """The certificate, in PEM, of who may open TLS on the way out of machines."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,7 @@ def _doors(plugins: Plugins, identity: NodeIdentity) -> _Doors:
 
 def _supply(settings: Settings, plugins: Plugins, golden_folder: Path) -> _Supply:
     egress = Egress(plugins.gate, plugins.secrets.holdings, plugins.keyring)
+    egress.trust_authority(plugins.trust)
     provisioning = Provisioning(plugins.machines, plugins.machine_rows, plugins.clock, egress)
     golden = GoldenImages(golden_folder, plugins.machines, provisioning, plugins.artefacts)
     parallel_starts = max(2, os.cpu_count() or 1)

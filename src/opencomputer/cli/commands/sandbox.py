@@ -37,9 +37,13 @@ def create(
     metadata: list[str] = typer.Option([], metavar="K=V", help="A note of your own; repeatable."),
     preview_auth: bool = typer.Option(False, "--preview-auth", help="Let its previews ask for a token."),
     preview_auth_token: str = typer.Option("", metavar="TOKEN", help="That token.", show_default=False),
+    secret_store: str = typer.Option("", metavar="NAME", help="Its secret store.", show_default=False),
+    egress_allowlist: str = typer.Option(
+        "", metavar="H1,H2", help="The hosts it may reach; any if there are none.", show_default=False
+    ),
 ) -> None:
     """Create a sandbox."""
-    from opencomputer.sdk.answers import json_object
+    from opencomputer.sdk.answers import json_object, texts
     from opencomputer.sdk.control_plane import post_once, with_timeout
 
     session = session_of(context)
@@ -48,6 +52,8 @@ def create(
         "memoryMB": memory,
         "diskMB": disk,
         "snapshot": snapshot,
+        "secretStore": secret_store,
+        "egressAllowlist": text.listed(egress_allowlist),
         "envs": text.assignments(env, "--env"),
         "metadata": text.assignments(metadata, "--metadata"),
         "previewAuth": _preview_auth(preview_auth, preview_auth_token),
@@ -59,6 +65,8 @@ def create(
     token = answer.get("previewAuthToken")
     told = f", preview token {token}" if token else ""
     session.output.success(answer, f"{answer.get('sandboxID')} {answer.get('status')}{told}")
+    for warning in texts(answer, "warnings"):
+        session.output.note(f"Warning: {warning}")
 
 
 def _preview_auth(wanted: bool, token: str) -> JsonObject | None:
@@ -86,13 +94,39 @@ def get_sandbox(context: typer.Context, sandbox: str = _ID) -> None:
     session.output.result(answer, text.details(_details(answer)))
 
 
-def kill(context: typer.Context, sandbox: str = _ID) -> None:
+def kill(
+    context: typer.Context,
+    sandbox: str = _ID,
+    delete_secret_store: bool = typer.Option(
+        False, "--delete-secret-store", help="Its secret store too, if no other sandbox has it."
+    ),
+) -> None:
     """End a sandbox for good."""
     from opencomputer.sdk.control_plane import Call
 
     session = session_of(context)
-    session.run_on(sandbox, lambda link: link.plane.send(Call("DELETE", link.path())))
+    params = {"deleteSecretStore": "true"} if delete_secret_store else {}
+    session.run_on(sandbox, lambda link: link.plane.send(Call("DELETE", link.path(), params=params)))
     session.output.success({"sandboxID": sandbox, "killed": True}, f"{sandbox} killed")
+
+
+def allowed_hosts(context: typer.Context, sandbox: str = _ID) -> None:
+    """Show which hosts a sandbox may reach, and which each of its secrets may go to."""
+    from opencomputer.sdk.answers import json_object, texts
+    from opencomputer.sdk.control_plane import get
+
+    session = session_of(context)
+    answer = json_object(
+        session.run_on(sandbox, lambda link: link.plane.json(get(link.path("allowed-hosts"))))
+    )
+    hosts = ", ".join(texts(answer, "egressAllowlist")) or "any"
+    pairs: list[tuple[str, object]] = [
+        ("Secret stores", ", ".join(texts(answer, "secretStores")) or "none"),
+        ("Hosts", "no network" if answer.get("networkEnabled") is False else hosts),
+    ]
+    by_secret = json_object(answer.get("perSecretAllowedHosts"))
+    pairs += [(name, ", ".join(texts(by_secret, name))) for name in by_secret]
+    session.output.result(answer, text.details(pairs))
 
 
 def set_timeout(
@@ -122,6 +156,7 @@ def add_to(app: typer.Typer) -> None:
         place.command("get")(get_sandbox)
         place.command("kill")(kill)
     group.command("set-timeout")(set_timeout)
+    group.command("allowed-hosts")(allowed_hosts)
     power.add_to(group)
     scale.add_to_group(group)
     app.add_typer(group, name="sandbox")

@@ -3,7 +3,7 @@
 import httpx
 from checks import covers, main, raises
 
-from opencomputer import Sandbox, SecretStore, Tags, Template, Usage
+from opencomputer import Tags, Template, Usage
 
 
 async def refused(call):
@@ -35,33 +35,11 @@ async def templates_are_not_built_through_the_api(sandbox):
     await refused(templates.delete("base"))
 
 
-@covers("A1")
-async def parts_of_create_that_are_missing_are_refused():
-    await refused(Sandbox.create(secret_store="mine"))
-
-
-@covers("A14")
-async def egress_is_refused(sandbox):
-    await refused(sandbox.get_allowed_hosts())
-
-
 @covers("A32")
 async def mounts_are_refused(sandbox):
     await refused(sandbox.mounts.add_command("/mnt", "true"))
     await refused(sandbox.mounts.list())
     await refused(sandbox.mounts.remove("/mnt"))
-
-
-@covers("A36", "A37")
-async def secret_stores_are_refused():
-    await refused(SecretStore.create("mine"))
-    await refused(SecretStore.list())
-    await refused(SecretStore.get("st-1"))
-    await refused(SecretStore.update("st-1", name="other"))
-    await refused(SecretStore.delete("st-1"))
-    await refused(SecretStore.set_secret("st-1", "NAME", "value"))
-    await refused(SecretStore.delete_secret("st-1", "NAME"))
-    await refused(SecretStore.list_secrets("st-1"))
 
 
 @covers("A38", "A39")

@@ -1,0 +1,118 @@
+"""`oc secret-store …`: named sets of secrets, and the hosts that sandboxes with them may reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import typer
+
+from opencomputer.cli import text
+from opencomputer.cli.failures import CommandError
+from opencomputer.cli.session import session_of
+
+if TYPE_CHECKING:
+    from opencomputer.sdk.answers import JsonObject
+
+STORE = typer.Argument(..., metavar="STORE", help="The store's id.", show_default=False)
+_HOSTS = typer.Option(
+    None, "--egress-allowlist", metavar="H1,H2", help="The hosts its sandboxes may reach.", show_default=False
+)
+_HEADERS = ("ID", "NAME", "EGRESS ALLOWLIST", "CREATED")
+
+
+def create(
+    context: typer.Context,
+    name: str = typer.Option(..., "--name", help="Its name, by which sandboxes name it.", show_default=False),
+    egress_allowlist: str | None = _HOSTS,
+) -> None:
+    """Make a store without secrets."""
+    from opencomputer.sdk.answers import json_object
+    from opencomputer.sdk.control_plane import Call
+
+    session = session_of(context)
+    body = {"name": name, "egressAllowlist": text.listed(egress_allowlist or "")}
+    answer = json_object(session.run(lambda plane: plane.json(Call("POST", "/secret-stores", json=body))))
+    session.output.success(answer, f"{answer.get('id')} {answer.get('name')}")
+
+
+def list_stores(context: typer.Context) -> None:
+    """List the stores, by name."""
+    from opencomputer.sdk.answers import json_objects
+    from opencomputer.sdk.control_plane import get
+
+    session = session_of(context)
+    answer = json_objects(session.run(lambda plane: plane.json(get("/secret-stores"))))
+    rows = [
+        [item.get("id", ""), item.get("name", ""), _hosts(item), item.get("createdAt") or "-"]
+        for item in answer
+    ]
+    session.output.table(answer, _HEADERS, rows, "No secret stores.")
+
+
+def get_store(context: typer.Context, store: str = STORE) -> None:
+    """Show one store."""
+    from opencomputer.sdk.answers import json_object
+    from opencomputer.sdk.control_plane import get
+
+    session = session_of(context)
+    answer = json_object(session.run(lambda plane: plane.json(get(path(store)))))
+    pairs = [
+        ("ID", answer.get("id", "")),
+        ("Name", answer.get("name", "")),
+        ("Egress allowlist", _hosts(answer)),
+        ("Created", answer.get("createdAt", "")),
+        ("Updated", answer.get("updatedAt", "")),
+    ]
+    session.output.result(answer, text.details(pairs))
+
+
+def update(
+    context: typer.Context,
+    store: str = STORE,
+    name: str | None = typer.Option(None, "--name", help="Its new name.", show_default=False),
+    egress_allowlist: str | None = _HOSTS,
+) -> None:
+    """Change a store; an empty list of hosts clears the one it has. Sandboxes that run follow at once."""
+    from opencomputer.sdk.answers import json_object
+    from opencomputer.sdk.control_plane import Call
+
+    session = session_of(context)
+    hosts = None if egress_allowlist is None else text.listed(egress_allowlist)
+    given = {"name": name, "egressAllowlist": hosts}
+    body = {key: value for key, value in given.items() if value is not None}
+    if not body:
+        raise CommandError("give --name or --egress-allowlist: there is nothing to change")
+    answer = json_object(session.run(lambda plane: plane.json(Call("PUT", path(store), json=body))))
+    session.output.success(answer, f"{answer.get('id')} {answer.get('name')} updated")
+
+
+def delete(context: typer.Context, store: str = STORE) -> None:
+    """Delete a store and its secrets. Sandboxes that have it keep its use until they end."""
+    from opencomputer.sdk.control_plane import Call
+
+    session = session_of(context)
+    session.run(lambda plane: plane.send(Call("DELETE", path(store))))
+    session.output.success({"id": store, "deleted": True}, f"{store} deleted")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(help="Secret stores: create, list, get, update, delete.")
+    group.command("create")(create)
+    group.command("list")(list_stores)
+    group.command("ls", hidden=True)(list_stores)
+    group.command("get")(get_store)
+    group.command("update")(update)
+    group.command("delete")(delete)
+    app.add_typer(group, name="secret-store")
+
+
+def path(*parts: str) -> str:
+    return "/".join(["/secret-stores", *(quote(part, safe="") for part in parts)])
+
+
+def _hosts(item: JsonObject) -> str:
+    from opencomputer.sdk.answers import texts
+
+    return ", ".join(texts(item, "egressAllowlist")) or "any"
