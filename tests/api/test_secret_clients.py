@@ -55,9 +55,9 @@ async def test_the_sdk_keeps_secrets_and_sandboxes_use_them() -> None:
     store = await SecretStore.create("sdk", ["api.example.com"])
     with pytest.raises(ConflictError):
         await SecretStore.create("sdk")
-    await SecretStore.set_secret(store["id"], "KEY", CANARY, allowed_hosts=["api.example.com"])
-    await SecretStore.set_secret(store["id"], "FREE", CANARY)
-    listed = await SecretStore.list_secrets(store["id"])
+    await SecretStore.set_secret(str(store["id"]), "KEY", CANARY, allowed_hosts=["api.example.com"])
+    await SecretStore.set_secret(str(store["id"]), "FREE", CANARY)
+    listed = await SecretStore.list_secrets(str(store["id"]))
     assert [(each["name"], each["allowedHosts"]) for each in listed] == [
         ("FREE", []),
         ("KEY", ["api.example.com"]),
@@ -68,20 +68,20 @@ async def test_the_sdk_keeps_secrets_and_sandboxes_use_them() -> None:
         hosts = await sandbox.get_allowed_hosts()
         assert hosts["egressAllowlist"] == ["api.example.com", "b.org"]
         assert hosts["perSecretAllowedHosts"] == {"KEY": ["api.example.com"]}
-    changed = await SecretStore.update(store["id"], egress_allowlist=[])
+    changed = await SecretStore.update(str(store["id"]), egress_allowlist=[])
     assert (changed["name"], changed["egressAllowlist"]) == ("sdk", [])
-    assert (await SecretStore.update(store["id"], name="renamed"))["name"] == "renamed"
-    assert (await SecretStore.get(store["id"]))["name"] == "renamed"
+    assert (await SecretStore.update(str(store["id"]), name="renamed"))["name"] == "renamed"
+    assert (await SecretStore.get(str(store["id"])))["name"] == "renamed"
     assert "renamed" in [each["name"] for each in await SecretStore.list()]
-    await SecretStore.delete_secret(store["id"], "FREE")
-    await SecretStore.delete_secret(store["id"], "FREE")
+    await SecretStore.delete_secret(str(store["id"]), "FREE")
+    await SecretStore.delete_secret(str(store["id"]), "FREE")
     with pytest.raises(ValidationError):
-        await SecretStore.set_secret(store["id"], "not a name", CANARY)
+        await SecretStore.set_secret(str(store["id"]), "not a name", CANARY)
     one = await Sandbox.create(secret_store="renamed")
     await one.kill(delete_secret_store=True)
     await one.close()
     with pytest.raises(NotFoundError):
-        await SecretStore.delete(store["id"])
+        await SecretStore.delete(str(store["id"]))
 
 
 async def test_oc_keeps_stores_and_secrets(oc: Oc) -> None:
@@ -132,7 +132,7 @@ async def test_a_value_that_is_missing_or_there_twice_is_no_value(
 async def test_the_operator_changes_keys_under_a_running_node(oc: Oc, api: Api, folder: NodeFolder) -> None:
     data = str(folder.data)
     store = await SecretStore.create("rotated")
-    await SecretStore.set_secret(store["id"], "KEY", CANARY)
+    await SecretStore.set_secret(str(store["id"]), "KEY", CANARY)
     async with Sandbox.create(secret_store="rotated"):
         keys = folder.data / "keyring.json"
         before = json.loads(keys.read_text())["newest"]
@@ -152,7 +152,7 @@ async def test_a_node_without_its_keys_does_not_start(
     async with lost.running() as url:
         monkeypatch.setenv("OPENCOMPUTER_API_URL", url)
         store = await SecretStore.create("lost")
-        await SecretStore.set_secret(store["id"], "KEY", CANARY)
+        await SecretStore.set_secret(str(store["id"]), "KEY", CANARY)
     keys = lost.data / "keyring.json"
     for content in (None, "{"):
         keys.unlink() if content is None else keys.write_text(content)

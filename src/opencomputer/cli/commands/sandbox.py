@@ -13,6 +13,7 @@ from opencomputer.cli.session import session_of
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from opencomputer.cli.session import Session
     from opencomputer.sdk.answers import JsonObject
 
 _ID = typer.Argument(..., metavar="SANDBOX", help="The sandbox's id.", show_default=False)
@@ -43,7 +44,7 @@ def create(
     ),
 ) -> None:
     """Create a sandbox."""
-    from opencomputer.sdk.answers import json_object, texts
+    from opencomputer.sdk.answers import json_object
     from opencomputer.sdk.control_plane import post_once, with_timeout
 
     session = session_of(context)
@@ -65,6 +66,12 @@ def create(
     token = answer.get("previewAuthToken")
     told = f", preview token {token}" if token else ""
     session.output.success(answer, f"{answer.get('sandboxID')} {answer.get('status')}{told}")
+    _warn(session, answer)
+
+
+def _warn(session: Session, answer: JsonObject) -> None:
+    from opencomputer.sdk.answers import texts
+
     for warning in texts(answer, "warnings"):
         session.output.note(f"Warning: {warning}")
 
