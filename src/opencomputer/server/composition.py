@@ -223,7 +223,7 @@ def _services(
         pool=supply.pool,
         commands=Commands(clock, background),
         sessions=sessions,
-        agents=Agents(sessions, gateway_available=gateway.available and plugins.metadata_at is not None),
+        agents=_agents(plugins, supply, sessions, gateway),
         reach=state.reach,
         checkpoints=state.checkpoints,
         forks=state.forks,
@@ -264,6 +264,11 @@ def _previews(settings: Settings, plugins: Plugins, reach: Reach) -> PreviewServ
         PreviewGrants(stores, visits, plugins.clock),
         PreviewDoor(stores, domains, reach, visits, plugins.clock),
     )
+
+
+def _agents(plugins: Plugins, supply: _Supply, sessions: Sessions, gateway: ModelGateway) -> Agents:
+    reachable = gateway.available and plugins.metadata_at is not None
+    return Agents(sessions, supply.egress.sealed_names, gateway_available=reachable)
 
 
 def _images(plugins: Plugins, machinery: Machinery, supply: _Supply) -> Images:

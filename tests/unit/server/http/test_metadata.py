@@ -48,7 +48,7 @@ class Inside:
             pool=process.pool,
             commands=process.commands,
             sessions=sessions,
-            agents=Agents(sessions, gateway_available=True),
+            agents=Agents(sessions, lambda _: frozenset(), gateway_available=True),
             checkpoints=process.checkpoints,
             forks=process.forks,
             restores=process.restores,

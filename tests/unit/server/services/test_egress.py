@@ -51,6 +51,7 @@ async def test_variables_have_tokens_and_what_programs_need_for_the_proxy(node: 
         identity = node.machine_of(sandbox).identity
         assert identity is not None
         assert identity.trust == "a certificate"
+        assert process.egress.sealed_names(node.machine_of(sandbox)) == {"KEY", "HTTP_PROXY"}
 
 
 async def test_a_sandbox_with_plain_variables_only_goes_straight_out(node: Node) -> None:
@@ -215,6 +216,7 @@ async def test_sandboxes_that_are_adopted_get_their_rules_back(node: Node) -> No
         await process.secret_stores.set_secret(ORG, store.id, "KEY", "new", ())
         assert (set(tokens(process, sandbox)), values(process, sandbox)) == (before, {"KEY": "new"})
         assert node.machine_of(sandbox).egress is WATCHED
+        assert process.egress.sealed_names(node.machine_of(sandbox)) == {"KEY"}
 
 
 async def test_what_cannot_be_decrypted_is_left_out_and_nothing_is_lost(node: Node) -> None:

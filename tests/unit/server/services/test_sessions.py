@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from opencomputer.server.contracts.machine import ExitStatus, ProcessKind, ProcessRecord, TerminalSize
+from opencomputer.server.contracts.machine import (
+    ExitStatus,
+    Machine,
+    ProcessKind,
+    ProcessRecord,
+    TerminalSize,
+)
 from opencomputer.server.domain.errors import InvalidInput, NotFound, NotSupported
 from opencomputer.server.services.sandboxes.agents import AgentRequest, Agents, model_environment
 from opencomputer.server.services.sandboxes.commands import CommandRequest
@@ -41,12 +48,17 @@ def of(live: LiveSandbox) -> MemoryProcesses:
     return live.machine.processes
 
 
+def nothing_sealed(_machine: Machine) -> frozenset[str]:
+    return frozenset()
+
+
 async def one_of_each(live: LiveSandbox, sessions: Sessions) -> dict[ProcessKind, ProcessRecord]:
     run = CommandRequest("x").process(ProcessKind.RUN, live.id)
+    agents = Agents(sessions, nothing_sealed, gateway_available=False)
     return {
         ProcessKind.RUN: await live.machine.processes.spawn(run),
         ProcessKind.SESSION: await sessions.start(live, CommandRequest("x")),
-        ProcessKind.AGENT: await Agents(sessions, gateway_available=False).start(live, AgentRequest()),
+        ProcessKind.AGENT: await agents.start(live, AgentRequest()),
         ProcessKind.PTY: await sessions.open_terminal(live, TerminalSize(0, 0), None),
     }
 
@@ -142,7 +154,7 @@ def lines_of(process: MemoryProcess) -> list[dict[str, Any]]:
 async def test_an_agent_is_configured_and_then_prompted(
     live: LiveSandbox, sessions: Sessions, request_: AgentRequest, lines: list[dict[str, Any]]
 ) -> None:
-    record = await Agents(sessions, gateway_available=True).start(live, request_)
+    record = await Agents(sessions, nothing_sealed, gateway_available=True).start(live, request_)
     process = of(live).by_id[record.id]
     assert process.spec.argv == ("claude-agent-wrapper",)
     assert lines_of(process) == lines
@@ -150,7 +162,7 @@ async def test_an_agent_is_configured_and_then_prompted(
 
 
 async def test_prompts_and_interrupts_reach_agents_only(live: LiveSandbox, sessions: Sessions) -> None:
-    agents = Agents(sessions, gateway_available=True)
+    agents = Agents(sessions, nothing_sealed, gateway_available=True)
     made = await one_of_each(live, sessions)
     agent = made.pop(ProcessKind.AGENT)
     await agents.prompt(live, ProcessId(agent.id), "go on")
@@ -170,16 +182,28 @@ async def test_prompts_and_interrupts_reach_agents_only(live: LiveSandbox, sessi
 async def test_a_template_without_a_runner_is_not_supported(live: LiveSandbox, sessions: Sessions) -> None:
     of(live).program = lambda process: process.end(ExitStatus(127, error="command not found"))
     with pytest.raises(NotSupported, match="runner"):
-        await Agents(sessions, gateway_available=True).start(live, AgentRequest(prompt="x"))
+        await Agents(sessions, nothing_sealed, gateway_available=True).start(live, AgentRequest(prompt="x"))
 
 
 @pytest.mark.parametrize("own", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"])
-def test_a_sandbox_with_a_key_of_its_own_goes_its_own_way(own: str) -> None:
-    assert model_environment({own: "secret"}, gateway_available=True) == {}
+@pytest.mark.parametrize("sealed", [True, False])
+async def test_a_sandbox_with_a_key_of_its_own_goes_its_own_way(
+    live: LiveSandbox, sessions: Sessions, own: str, sealed: bool
+) -> None:
+    if not sealed:
+        live.sandbox = replace(live.sandbox, environment={own: "secret"})
+    names = frozenset({own}) if sealed else frozenset[str]()
+    agents = Agents(sessions, lambda _: names, gateway_available=True)
+    record = await agents.start(live, AgentRequest())
+    assert of(live).by_id[record.id].spec.environment == {}
 
 
-def test_without_a_key_an_agent_finds_the_node_and_a_placeholder() -> None:
-    environment = model_environment({"ANTHROPIC_API_KEY": ""}, gateway_available=True)
+async def test_without_a_key_an_agent_finds_the_node_and_a_placeholder(
+    live: LiveSandbox, sessions: Sessions
+) -> None:
+    live.sandbox = replace(live.sandbox, environment={"ANTHROPIC_API_KEY": ""})
+    record = await Agents(sessions, nothing_sealed, gateway_available=True).start(live, AgentRequest())
+    environment = of(live).by_id[record.id].spec.environment
     assert environment["ANTHROPIC_BASE_URL"] == "http://169.254.169.254/v1/model/anthropic"
     assert environment["ANTHROPIC_API_KEY"]
-    assert model_environment({}, gateway_available=False) == {}
+    assert model_environment((), gateway_available=False) == {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from opencomputer.server.contracts.machine import ProcessKind, ProcessRecord, ProcessSpec
+from opencomputer.server.contracts.machine import Machine, ProcessKind, ProcessRecord, ProcessSpec
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import NotSupported
 from opencomputer.server.services.sandboxes.live import LiveSandbox
@@ -24,14 +24,19 @@ _END = 1 << 62
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
-def model_environment(sandbox_environment: Mapping[str, str], gateway_available: bool) -> Mapping[str, str]:
+def model_environment(given: Collection[str], gateway_available: bool) -> Mapping[str, str]:
     """What the runner's environment needs so that the engine finds a model.
 
-    A credential in the sandbox's own environment always wins; then nothing is added.
+    `given` are the names of the variables that a sandbox has by itself, sealed or not. A credential among
+    them always wins; then nothing is added.
     """
-    if any(sandbox_environment.get(name) for name in _CREDENTIALS) or not gateway_available:
+    if any(name in given for name in _CREDENTIALS) or not gateway_available:
         return {}
     return {"ANTHROPIC_BASE_URL": GATEWAY_URL, "ANTHROPIC_API_KEY": PLACEHOLDER_KEY}
+
+
+SealedNames = Callable[[Machine], frozenset[str]]
+"""The variables of a machine that hold a token in the place of a secret."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +50,19 @@ class AgentRequest:
 class Agents:
     """Starts runners and writes their command lines. Events are read through the exec socket."""
 
-    def __init__(self, sessions: Sessions, *, gateway_available: bool) -> None:
+    def __init__(self, sessions: Sessions, sealed: SealedNames, *, gateway_available: bool) -> None:
         self._sessions = sessions
+        self._sealed = sealed
         self._gateway_available = gateway_available
 
     async def start(self, live: LiveSandbox, request: AgentRequest) -> ProcessRecord:
         """Start a runner, configure and prompt it; does not wait for the model."""
+        own = {name for name, value in live.sandbox.environment.items() if value}
         spec = ProcessSpec(
             id=naming.new_process_id(),
             kind=ProcessKind.AGENT,
             argv=(RUNNER,),
-            environment=model_environment(live.sandbox.environment, self._gateway_available),
+            environment=model_environment(own | self._sealed(live.machine), self._gateway_available),
             stdin=True,
         )
         record = await live.machine.processes.spawn(spec)

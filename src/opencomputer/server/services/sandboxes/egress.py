@@ -60,6 +60,7 @@ class _Admitted:
     address: str
     sandbox: Sandbox
     mode: EgressMode | None = None
+    sealed: frozenset[str] = frozenset()
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -97,9 +98,15 @@ class Egress:
         if found.unreadable and sandbox.state is SandboxState.CREATING:
             raise SecretUnreadable(f"secret {found.unreadable[0]!r} cannot be decrypted by this server")
         tokens = {seal.name: seal.token for seal in found.holding.seals if not seal.inherited}
+        admitted.sealed = frozenset(tokens)
         if found.rules.mode not in (EgressMode.WATCHED, EgressMode.RESTRICTED):
             return Surroundings(tokens)
         return Surroundings({**proxy_environment(), **tokens}, self._trust)
+
+    def sealed_names(self, machine: Machine) -> frozenset[str]:
+        """The variables of a machine that hold a token in the place of a secret."""
+        admitted = self._admitted.get(machine.id)
+        return frozenset() if admitted is None else admitted.sealed
 
     def dismiss(self, machine: Machine) -> None:
         """Forget a machine, and cut what it has open through the gate. Idempotent.
