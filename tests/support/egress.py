@@ -133,15 +133,7 @@ class Internet:
         context = self.leaves.context(name) if tls else None
         self.names.known.setdefault(name, [address])
 
-        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                await serve(reader, writer)
-            except (OSError, EOFError):
-                pass
-            finally:
-                writer.close()
-
-        server = await asyncio.start_server(handle, address, 0, ssl=context)
+        server = await asyncio.start_server(until_its_end(serve), address, 0, ssl=context)
         try:
             yield int(server.sockets[0].getsockname()[1])
         finally:
@@ -234,6 +226,20 @@ async def read_chunks(reader: asyncio.StreamReader) -> bytes:
     while await reader.readuntil(b"\r\n") != b"\r\n":
         pass
     return body
+
+
+def until_its_end(serve: Serve) -> Serve:
+    """A host to which clients hanging up is nothing special."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await serve(reader, writer)
+        except (OSError, EOFError):
+            pass
+        finally:
+            writer.close()
+
+    return handle
 
 
 @dataclass

@@ -50,6 +50,11 @@ class DataFolder:
         return self.path / "keyring.json"
 
     @property
+    def egress_authority(self) -> Path:
+        """The certificate authority of the egress proxy, readable by its owner only."""
+        return self.path / "egress-authority.pem"
+
+    @property
     def local_key(self) -> Path:
         """The key that `oc` on this machine uses, readable by its owner only."""
         return self.path / "local-key.json"

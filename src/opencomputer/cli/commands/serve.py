@@ -23,11 +23,12 @@ def serve(
         from opencomputer.server.identity import DataFolderBusy
         from opencomputer.server.listeners import AddressInUse
         from opencomputer.server.main import serve as run_node
+        from opencomputer.server.network.proxy.authority import AuthorityUnusable
         from opencomputer.server.settings import SettingsError
 
         try:
             run_node(listen, data, templates)
-        except (SettingsError, AddressInUse, DataFolderBusy, KeyringDamaged) as error:
+        except (SettingsError, AddressInUse, DataFolderBusy, KeyringDamaged, AuthorityUnusable) as error:
             raise CommandError(str(error)) from error
         except (RunscMissing, OpenComputerError) as error:
             raise CommandError(f"{error} (`oc doctor` shows what this machine lacks)") from error
