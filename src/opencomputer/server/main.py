@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvloop
@@ -29,6 +29,14 @@ from opencomputer.server.models.anthropic import DEFAULT_BASE_URL, AnthropicMode
 from opencomputer.server.models.scripted import ScriptedModel
 from opencomputer.server.network.egress_table import EgressTableInMemory
 from opencomputer.server.network.links import MachineLinks, NetworkConfig
+from opencomputer.server.network.proxy.assembly import (
+    DecisionsUnkept,
+    NothingTold,
+    Surroundings,
+    egress_proxy,
+    system_resolvers,
+)
+from opencomputer.server.network.proxy.authority import open_authority
 from opencomputer.server.node import running, until_stopped
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
@@ -81,6 +89,7 @@ async def node(settings: Settings) -> AsyncGenerator[str]:
         await database.open()
         stack.push_async_callback(database.close)
         plugins = await _plugins(settings, identity, database, stack)
+        plugins = replace(plugins, trust=await _open_proxy(settings, plugins, stack))
         background = await stack.enter_async_context(Background())
         parts = compose(settings, plugins, background, identity, folder.golden)
         yield await stack.enter_async_context(running(settings, folder, parts))
@@ -132,6 +141,22 @@ async def _isolation(settings: Settings, identity: NodeIdentity, stack: AsyncExi
     await driver.open()
     stack.push_async_callback(_leave_host, driver, network)
     return _Isolation(driver, network.metadata_address)
+
+
+async def _open_proxy(settings: Settings, plugins: Plugins, stack: AsyncExitStack) -> str:
+    """Let machines out that only get out through the proxy. Returns the certificate that they must trust."""
+    if plugins.metadata_at is None or not isinstance(plugins.gate, EgressTableInMemory):
+        return ""
+    file = DataFolder(settings.data).egress_authority
+    authority = await asyncio.to_thread(open_authority, file, plugins.clock.now())
+    surroundings = Surroundings(
+        plugins.gate, DecisionsUnkept(), NothingTold(), plugins.clock, system_resolvers
+    )
+    proxy = egress_proxy(surroundings, authority)
+    stack.push_async_callback(proxy.close)
+    network = NetworkConfig("")
+    await proxy.open(plugins.metadata_at[0], network.proxy_port, network.transparent_port)
+    return authority.certificate_pem
 
 
 async def _leave_host(driver: GvisorDriver, network: MachineLinks) -> None:
