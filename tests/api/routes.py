@@ -55,6 +55,7 @@ CONTROL_OF_ONE = [
     ("POST", "/sandboxes/{id}/power-cycle"),
     ("POST", "/sandboxes/{id}/fork"),
     ("GET", "/sandboxes/{id}/diff"),
+    ("GET", "/sandboxes/{id}/audit"),
     ("POST", "/sandboxes/{id}/files/revoke-urls"),
     ("POST", "/sandboxes/{id}/scale"),
     ("PUT", "/sandboxes/{id}/limits"),

@@ -12,6 +12,7 @@ import typer
 from opencomputer.cli import arguments
 from opencomputer.cli.commands import (
     agent,
+    audit,
     checkpoint,
     completion,
     config,
@@ -50,6 +51,7 @@ _COMMANDS = (
     copy,
     fork,
     diff,
+    audit,
     checkpoint,
     patch,
     preview,

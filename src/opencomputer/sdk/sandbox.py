@@ -13,6 +13,7 @@ import httpx
 from opencomputer.sdk import answers, diffs, forks, power
 from opencomputer.sdk.agent import Agent
 from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.audit import AuditTrail
 from opencomputer.sdk.build_stream import LogCallback
 from opencomputer.sdk.checkpoints import Checkpoint, Checkpoints
 from opencomputer.sdk.control_plane import Call, ControlPlane, get, post_once, with_timeout
@@ -36,7 +37,7 @@ from opencomputer.sdk.snapshots import manifest
 _CREATE_SECONDS = 120.0
 
 
-class Sandbox(FileUrls, SandboxPreviews, SandboxScaling, SandboxHosts):
+class Sandbox(FileUrls, SandboxPreviews, SandboxScaling, SandboxHosts, AuditTrail):
     """One sandbox. Made by `create` or `connect`, never directly.
 
     Used as a context manager the sandbox is killed at the end. What the server refuses raises an

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.egress import EgressGate
+from opencomputer.server.contracts.egress import EgressEventStore, EgressGate
 from opencomputer.server.contracts.host import HostGauge
 from opencomputer.server.contracts.images import ImageStore, NamedSnapshotStore, PrefixStore
 from opencomputer.server.contracts.machine import Machines
@@ -37,6 +37,7 @@ from opencomputer.server.services.facade import Presentation, PreviewServices, S
 from opencomputer.server.services.reconciler import Reconciler
 from opencomputer.server.services.sandboxes.admission import Admission
 from opencomputer.server.services.sandboxes.agents import Agents
+from opencomputer.server.services.sandboxes.audit import Audit
 from opencomputer.server.services.sandboxes.autoscaling import Autoscaling
 from opencomputer.server.services.sandboxes.boot import Boot, machine_limits
 from opencomputer.server.services.sandboxes.builder_machines import HiddenMachines
@@ -100,8 +101,9 @@ class Plugins:
     secrets: SecretTables
     keyring: Keyring
     gate: EgressGate
-    trust: str = ""
+    trust: str
     """The certificate, in PEM, of who may open TLS on the way out of machines."""
+    egress_events: EgressEventStore
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,7 @@ def _services(
         patches=state.patches,
         diffs=state.diffs,
         previews=_previews(settings, plugins, state.reach),
+        audit=Audit(plugins.egress_events, machinery.lifecycle),
         images=images,
         snapshots=NamedSnapshots(plugins.named_snapshots, images, plugins.organisations, clock, background),
         secret_stores=SecretStores(plugins.secrets, plugins.keyring, supply.egress, clock),

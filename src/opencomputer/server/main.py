@@ -6,7 +6,8 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import uvloop
@@ -29,23 +30,21 @@ from opencomputer.server.models.anthropic import DEFAULT_BASE_URL, AnthropicMode
 from opencomputer.server.models.scripted import ScriptedModel
 from opencomputer.server.network.egress_table import EgressTableInMemory
 from opencomputer.server.network.links import MachineLinks, NetworkConfig
-from opencomputer.server.network.proxy.assembly import (
-    DecisionsUnkept,
-    NothingTold,
-    Surroundings,
-    egress_proxy,
-    system_resolvers,
-)
+from opencomputer.server.network.names import Names
+from opencomputer.server.network.proxy.assembly import Surroundings, egress_proxy
 from opencomputer.server.network.proxy.authority import open_authority
+from opencomputer.server.network.resolver import ResolverConfig, Upstreams
 from opencomputer.server.node import running, until_stopped
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
+from opencomputer.server.services.egress_writer import EgressWriter, Retention
 from opencomputer.server.services.secret_keys import Rotated, forget_unreadable, rotate
 from opencomputer.server.settings import Overrides, Settings, load_settings
 from opencomputer.server.stores.artefacts.store import BlobArtefacts
 from opencomputer.server.stores.keyring.file import FileKeyring
 from opencomputer.server.stores.sql.api_keys import SqlApiKeyStore
 from opencomputer.server.stores.sql.database import Database
+from opencomputer.server.stores.sql.egress_events import SqlEgressEventStore
 from opencomputer.server.stores.sql.holdings import SqlHoldingRows
 from opencomputer.server.stores.sql.images import SqlImageStore, SqlNamedSnapshotStore, SqlPrefixStore
 from opencomputer.server.stores.sql.machines import SqlMachineStore
@@ -63,6 +62,7 @@ from opencomputer.server.templates.runtime import ensure_runtime
 class _Isolation:
     driver: Driver
     metadata_at: tuple[str, int] | None
+    trust: str
 
 
 def serve(listen: str | None = None, data: Path | None = None, templates: Path | None = None) -> None:
@@ -89,7 +89,6 @@ async def node(settings: Settings) -> AsyncGenerator[str]:
         await database.open()
         stack.push_async_callback(database.close)
         plugins = await _plugins(settings, identity, database, stack)
-        plugins = replace(plugins, trust=await _open_proxy(settings, plugins, stack))
         background = await stack.enter_async_context(Background())
         parts = compose(settings, plugins, background, identity, folder.golden)
         yield await stack.enter_async_context(running(settings, folder, parts))
@@ -101,8 +100,12 @@ async def _plugins(
     clock = SystemClock()
     models = _model_provider(settings, clock)
     stack.push_async_callback(models.close)
-    isolation = await _isolation(settings, identity, stack)
     secrets = _secret_tables(database)
+    egress_events = SqlEgressEventStore(database)
+    retention = Retention(timedelta(days=settings.audit.days), settings.audit.events)
+    log = await stack.enter_async_context(EgressWriter(egress_events, clock, retention))
+    names = Names(EgressTableInMemory(), log, clock)
+    isolation = await _isolation(settings, identity, names, stack)
     return Plugins(
         organisations=SqlOrganisationStore(database),
         api_keys=SqlApiKeyStore(database),
@@ -124,38 +127,41 @@ async def _plugins(
         metadata_at=isolation.metadata_at,
         secrets=secrets,
         keyring=await _open_keyring(settings.data, secrets),
-        gate=EgressTableInMemory(),
+        gate=names.table,
+        trust=isolation.trust,
+        egress_events=egress_events,
     )
 
 
-async def _isolation(settings: Settings, identity: NodeIdentity, stack: AsyncExitStack) -> _Isolation:
+async def _isolation(
+    settings: Settings, identity: NodeIdentity, names: Names, stack: AsyncExitStack
+) -> _Isolation:
     if settings.driver == "fake":
         fake = FakeDriver(FakeConfig(settings.data, Path(opencomputer.inside.__path__[0])))
         await fake.open()
         stack.push_async_callback(fake.close)
-        return _Isolation(fake, None)
-    network = MachineLinks(NetworkConfig(identity.tag, settings.machine_network))
+        return _Isolation(fake, None, "")
+    resolver = ResolverConfig(settings.name_servers)
+    network = MachineLinks(NetworkConfig(identity.tag, settings.machine_network, resolver=resolver), names)
     build = await asyncio.to_thread(find_runsc, settings.runsc)
     runtime = await asyncio.to_thread(ensure_runtime, settings.templates)
     driver = GvisorDriver(GvisorConfig(settings.data, identity.tag, build.path, runtime), network)
     await driver.open()
     stack.push_async_callback(_leave_host, driver, network)
-    return _Isolation(driver, network.metadata_address)
+    trust = await _open_proxy(settings, network, names, stack)
+    return _Isolation(driver, network.metadata_address, trust)
 
 
-async def _open_proxy(settings: Settings, plugins: Plugins, stack: AsyncExitStack) -> str:
+async def _open_proxy(settings: Settings, network: MachineLinks, names: Names, stack: AsyncExitStack) -> str:
     """Let machines out that only get out through the proxy. Returns the certificate that they must trust."""
-    if plugins.metadata_at is None or not isinstance(plugins.gate, EgressTableInMemory):
-        return ""
+    clock = SystemClock()
     file = DataFolder(settings.data).egress_authority
-    authority = await asyncio.to_thread(open_authority, file, plugins.clock.now())
-    surroundings = Surroundings(
-        plugins.gate, DecisionsUnkept(), NothingTold(), plugins.clock, system_resolvers
-    )
+    authority = await asyncio.to_thread(open_authority, file, clock.now())
+    upstreams = Upstreams(network.config.resolver)
+    surroundings = Surroundings(names.table, names.log, names.told, clock, upstreams.current)
     proxy = egress_proxy(surroundings, authority)
     stack.push_async_callback(proxy.close)
-    network = NetworkConfig("")
-    await proxy.open(plugins.metadata_at[0], network.proxy_port, network.transparent_port)
+    await proxy.open(network.node_address, network.config.proxy_port, network.config.transparent_port)
     return authority.certificate_pem
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network, ip_network
+from ipaddress import IPv4Network, ip_address, ip_network
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import urlsplit
@@ -60,6 +60,14 @@ class ModelOptions:
 
 
 @dataclass(frozen=True)
+class AuditOptions:
+    """How long decisions about connections are kept, and how many of all sandboxes together."""
+
+    days: int = 30
+    events: int = 1_000_000
+
+
+@dataclass(frozen=True)
 class Settings:
     """See docs/guides/settings.md for what each is for."""
 
@@ -81,6 +89,8 @@ class Settings:
     memory_cap_mb: int | None = None
     pool: PoolOptions = PoolOptions()
     models: ModelOptions = ModelOptions()
+    audit: AuditOptions = AuditOptions()
+    name_servers: tuple[tuple[str, int], ...] = ()
     trust_host_certificates: bool = True
     log_level: str = "info"
 
@@ -116,6 +126,11 @@ def load_settings(environment: Mapping[str, str], overrides: Overrides = Overrid
         memory_cap_mb=reader.get("MAX_MEMORY_MB", _memory_cap, None),
         pool=_pool(reader),
         models=_models(reader),
+        audit=AuditOptions(
+            days=reader.get("AUDIT_DAYS", _positive, 30),
+            events=reader.get("AUDIT_EVENTS", _positive, 1_000_000),
+        ),
+        name_servers=reader.get("NAME_SERVERS", _name_servers, ()),
         trust_host_certificates=reader.get("TRUST_HOST_CERTIFICATES", _switch, True),
         log_level=reader.get("LOG_LEVEL", _level, "info"),
     )
@@ -205,6 +220,27 @@ def _addresses(text: str) -> tuple[str, ...]:
         return tuple(str(ip_network(part.strip())) for part in text.split(","))
     except ValueError:
         raise ValueError("must be addresses or networks, for instance 127.0.0.1,10.0.0.0/8") from None
+
+
+def _name_servers(text: str) -> tuple[tuple[str, int], ...]:
+    """Addresses, each with a port if it is not 53; `[…]` around IPv6 with a port."""
+    return tuple(_name_server(word.strip()) for word in text.split(","))
+
+
+def _name_server(text: str) -> tuple[str, int]:
+    bare = text if _is_address(text) else text.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    port = 53 if bare == text else int(text.rpartition(":")[2])
+    if not _is_address(bare) or not 0 < port < 65536:
+        raise ValueError("must be addresses of name servers, for instance 192.0.2.53,[2001:db8::53]:5353")
+    return bare, port
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _api_key(text: str) -> str:

@@ -157,6 +157,10 @@ async def _diff(call: Call) -> Response:
     return JSONResponse({"changes": call.node.changes})
 
 
+async def _audit(call: Call) -> Response:
+    return JSONResponse({"events": [], "next": int(call.query.get("after", "0"))})
+
+
 def _gone(what: object, name: str) -> Response:
     return Response(status_code=204) if what is not None else _not_found(name)
 
@@ -189,4 +193,5 @@ ROUTES = [
     ("POST", "/reboot", _reboot),
     ("POST", "/power-cycle", _reboot),
     ("GET", "/diff", _diff),
+    ("GET", "/audit", _audit),
 ]

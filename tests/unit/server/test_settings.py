@@ -92,6 +92,16 @@ def test_addresses_to_listen_at(text: str, host: str, port: int) -> None:
     assert load_settings({"OPENCOMPUTER_LISTEN": text}).listen == ListenAddress(host, port)
 
 
+def test_name_servers_have_ports_if_need_be() -> None:
+    text = "192.0.2.1, 192.0.2.2:5353,2001:db8::53,[2001:db8::53]:54"
+    assert load_settings({"OPENCOMPUTER_NAME_SERVERS": text}).name_servers == (
+        ("192.0.2.1", 53),
+        ("192.0.2.2", 5353),
+        ("2001:db8::53", 53),
+        ("2001:db8::53", 54),
+    )
+
+
 def test_all_faults_are_reported_at_once() -> None:
     faults = faults_of(LISTEN="8080", DRIVER="docker", POOL_MIN="-1", LOG_LEVEL="loud", PUBLIC_URL="ftp://x")
     assert len(faults) == 5
@@ -115,6 +125,11 @@ def test_all_faults_are_reported_at_once() -> None:
         ("MACHINE_NETWORK", "10.231.0.1/16"),
         ("MACHINE_NETWORK", "10.231.0.0/33"),
         ("MACHINE_NETWORK", "fd00::/64"),
+        ("NAME_SERVERS", "dns.example"),
+        ("NAME_SERVERS", "192.0.2.1:0"),
+        ("NAME_SERVERS", "192.0.2.1:http"),
+        ("NAME_SERVERS", "192.0.2.1,,"),
+        ("AUDIT_DAYS", "0"),
         ("PUBLIC_URL", "oc.example"),
         ("PUBLIC_URL", "http://"),
         ("MAX_SANDBOXES_PER_ORG", "0"),

@@ -48,7 +48,8 @@ class EgressEvent:
     `host` is the name as far as it is known, else the address as text. `reason` is a short stable word such
     as "allowlist", "blocked_address", "host_mismatch", "upstream_tls", "no_rules"; None when allowed.
     `secrets` are the names of those that were put in, `withheld` of those whose token went out as it was.
-    Bytes count from the machine's side, at the end of the connection.
+    Bytes count from the machine's side, at the end of the connection. `lost` is the log's own: how many
+    decisions about this sandbox before this one it could not keep.
     """
 
     at: datetime
@@ -65,6 +66,7 @@ class EgressEvent:
     withheld: tuple[str, ...] = ()
     bytes_out: int = 0
     bytes_in: int = 0
+    lost: int = 0
 
 
 class EgressLog(Protocol):
@@ -75,10 +77,38 @@ class EgressLog(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class RecordedEvent:
+    """`position` grows along the log, and no two events of a node have the same."""
+
+    position: int
+    event: EgressEvent
+
+
+@dataclass(frozen=True)
+class EgressQuery:
+    """`host` as in patterns: `*.example.com` is all below it."""
+
+    org_id: OrgId
+    sandbox_id: SandboxId
+    after: int = 0
+    limit: int = 100
+    decision: Decision | None = None
+    host: str | None = None
+
+
 class EgressEventStore(Protocol):
     """The durable, queryable log of decisions."""
 
     async def add(self, events: Sequence[EgressEvent]) -> None: ...
+
+    async def find(self, query: EgressQuery) -> Sequence[RecordedEvent]:
+        """The oldest events after a place in the log, in the order in which they were written down."""
+        ...
+
+    async def prune(self, before: datetime, *, keep: int) -> int:
+        """Remove events of a time before, and all but the newest `keep`. Returns how many."""
+        ...
 
 
 class ResolvedNames(Protocol):

@@ -98,6 +98,14 @@ def interface_exists(name: str) -> bool:
     return (_INTERFACES / name).exists()
 
 
+def interface_group(name: str) -> int | None:
+    """The device group of an interface of the host; None when it is gone. Takes microseconds."""
+    try:
+        return int((_INTERFACES / name / "netdev_group").read_text(), 0)
+    except OSError:
+        return None
+
+
 def interface_names(prefix: str) -> list[str]:
     return sorted(entry.name for entry in _INTERFACES.glob(f"{prefix}*"))
 

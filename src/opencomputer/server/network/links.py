@@ -13,9 +13,22 @@ from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.contracts.network import Link
 from opencomputer.server.domain.egress import EgressMode
 from opencomputer.server.host.kernel import Unshare, unshare
-from opencomputer.server.host.netlink import Netlink, interface_exists, interface_names, interface_traffic
+from opencomputer.server.host.netlink import (
+    Netlink,
+    interface_exists,
+    interface_group,
+    interface_names,
+    interface_traffic,
+)
 from opencomputer.server.host.nftables import FirewallRefused, apply_ruleset
-from opencomputer.server.network.resolver import Resolver, ResolverConfig
+from opencomputer.server.network.names import Names
+from opencomputer.server.network.resolver import (
+    QuestionPolicy,
+    Resolver,
+    ResolverConfig,
+    Treatment,
+    treatment,
+)
 from opencomputer.server.network.ruleset import (
     DEVICE_GROUPS,
     RulesetSpec,
@@ -24,7 +37,7 @@ from opencomputer.server.network.ruleset import (
     replacement,
     ruleset,
 )
-from opencomputer.server.network.slots import PREFIX_LENGTH, Slots, subnet
+from opencomputer.server.network.slots import PREFIX_LENGTH, Slots, slot_of, subnet
 
 _NODE = "node"
 _INSIDE = "eth0"
@@ -53,10 +66,14 @@ class NetworkConfig:
 
 
 class MachineLinks:
-    """Implements MachineNetwork with veth pairs, unnamed namespaces and nftables."""
+    """Implements MachineNetwork with veth pairs, unnamed namespaces and nftables.
 
-    def __init__(self, config: NetworkConfig) -> None:
+    Without `names` every question for a name that gets here is passed on.
+    """
+
+    def __init__(self, config: NetworkConfig, names: Names | None = None) -> None:
         self._config = config
+        self._names = names
         self._slots = Slots(config.slots_dir, config.machine_network)
         self._mtu = _MTU
         self._node_slot: int | None = None
@@ -82,7 +99,9 @@ class MachineLinks:
         if self._resolver is not None:
             return
         await asyncio.to_thread(self._open_host)
-        resolver = Resolver(self._config.resolver)
+        names = self._names
+        policy = None if names is None else QuestionPolicy(self._treatment, names.restricted)
+        resolver = Resolver(self._config.resolver, policy)
         await resolver.open(self.node_address, self._config.resolver_port)
         self._resolver = resolver
 
@@ -119,6 +138,20 @@ class MachineLinks:
     def set_egress(self, link: Link, egress: EgressMode) -> None:
         with Netlink() as netlink:
             netlink.set_group(link.host_interface, DEVICE_GROUPS[egress])
+
+    def egress(self, guest_address: str) -> EgressMode:
+        """What is let out of the machine with this address, as the packet filter knows it."""
+        try:
+            slot = slot_of(self._config.machine_network, guest_address)
+        except ValueError:
+            return EgressMode.CLOSED
+        group = interface_group(f"{interface_prefix(self._config.node_tag)}{slot:04x}")
+        return next((mode for mode, number in DEVICE_GROUPS.items() if number == group), EgressMode.CLOSED)
+
+    def _treatment(self, machine: str) -> Treatment:
+        if self._names is None:
+            return Treatment.PASS_ON
+        return treatment(self._names.table, machine, self.egress(machine))
 
     def release(self, machine_id: MachineId) -> None:
         for slot, owner in self._slots.owned(self._config.node_tag).items():

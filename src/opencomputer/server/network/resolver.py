@@ -1,7 +1,8 @@
 """Name resolution for machines: passes questions on to the host's own resolvers.
 
-It understands only as much of a message as it must: the two bytes of the identifier and one flag. Everything
-from a machine is hostile input, so sizes, numbers and times are capped, per machine and in all.
+It understands only as much of a message as it must: the two bytes of the identifier and one flag. What may
+be asked by machines that may not reach everything is decided in `restricted_names`. Everything from a machine
+is hostile input, so sizes, numbers and times are capped, per machine and in all.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+
+from opencomputer.server.contracts.egress import EgressTable
+from opencomputer.server.domain.egress import EgressMode
+from opencomputer.server.network.restricted_names import RestrictedNames
 
 _HEADER_BYTES = 12
 _MAX_QUESTION_BYTES = 4096
 _MAX_ANSWER_BYTES = 65535
 _SERVER_FAILURE = 2
 _RESPONSE_FLAG = 0x80
+_TRUNCATED_FLAG = 0x02
 _RECURSION_DESIRED_AND_OPCODE = 0x79
 _FALLBACK = ("127.0.0.1",)
 
@@ -58,17 +65,47 @@ def is_question(message: bytes) -> bool:
     return _HEADER_BYTES <= len(message) <= _MAX_QUESTION_BYTES and not message[2] & _RESPONSE_FLAG
 
 
-class Resolver:
-    """Listens on UDP and TCP. `open` and `close` once each."""
+class Treatment(Enum):
+    """What becomes of a machine's questions."""
 
-    def __init__(self, config: ResolverConfig) -> None:
+    PASS_ON = "pass on"
+    RESTRICT = "restrict"
+    FAIL = "fail"
+
+
+def treatment(table: EgressTable, machine: str, mode: EgressMode) -> Treatment:
+    """The stricter of what the packet filter does (`mode`) and what the table says counts.
+
+    They are changed one after the other. A machine nobody has named yet may ask if its packets get out
+    anyway: one that waits in the pool, or builds an image.
+    """
+    rules = table.rules(machine)
+    modes = {mode, mode if rules is None else rules.mode}
+    if EgressMode.CLOSED in modes or (rules is None and mode is not EgressMode.OPEN):
+        return Treatment.FAIL
+    return Treatment.RESTRICT if EgressMode.RESTRICTED in modes else Treatment.PASS_ON
+
+
+@dataclass(frozen=True)
+class QuestionPolicy:
+    """Decides by the address of the machine that asks."""
+
+    treatment: Callable[[str], Treatment]
+    restricted: RestrictedNames
+
+
+class Resolver:
+    """Listens on UDP and TCP. `open` and `close` once each. Without a policy everything is passed on."""
+
+    def __init__(self, config: ResolverConfig, policy: QuestionPolicy | None = None) -> None:
         self._config = config
+        self._policy = policy
         self._in_flight: Counter[str] = Counter()
         self._connections: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._transport: asyncio.DatagramTransport | None = None
         self._server: asyncio.Server | None = None
-        self._upstreams = _Upstreams(config)
+        self._upstreams = Upstreams(config)
 
     async def open(self, address: str, port: int) -> int:
         """Start listening; returns the port, which is chosen by the kernel when 0 was asked for."""
@@ -97,7 +134,7 @@ class Resolver:
 
     async def _answer_datagram(self, question: bytes, client: tuple[str, int]) -> None:
         try:
-            answer = await self._ask(question, _ask_by_datagram)
+            answer = await self._answer(question, client[0], stream=False)
         finally:
             self._in_flight[client[0]] -= 1
         if self._transport is not None and not self._transport.is_closing():
@@ -131,13 +168,27 @@ class Resolver:
         if not is_question(question) or not self._admit(client):
             return False
         try:
-            answer = await self._ask(question, _ask_by_stream)
+            answer = await self._answer(question, client, stream=True)
         finally:
             self._in_flight[client] -= 1
         writer.write(len(answer).to_bytes(2, "big") + answer)
         async with asyncio.timeout(self._config.idle_seconds):
             await writer.drain()
         return True
+
+    async def _answer(self, question: bytes, machine: str, *, stream: bool) -> bytes:
+        policy = self._policy
+        way = Treatment.PASS_ON if policy is None else policy.treatment(machine)
+        if policy is None or way is Treatment.PASS_ON:
+            return await self._ask(question, _ask_by_stream if stream else _ask_by_datagram)
+        if way is Treatment.FAIL:
+            return failure_answer(question)
+        answer = await policy.restricted.answer(machine, question, self._ask_either_way, stream=stream)
+        return answer or failure_answer(question)
+
+    async def _ask_either_way(self, question: bytes) -> bytes:
+        answer = await self._ask(question, _ask_by_datagram)
+        return await self._ask(question, _ask_by_stream) if answer[2] & _TRUNCATED_FLAG else answer
 
     async def _ask(self, question: bytes, ask: Ask) -> bytes:
         for upstream in self._upstreams.current():
@@ -161,7 +212,7 @@ class Resolver:
         task.add_done_callback(self._tasks.discard)
 
 
-class _Upstreams:
+class Upstreams:
     """The host's resolvers, as the configuration or the system's file says."""
 
     def __init__(self, config: ResolverConfig) -> None:

@@ -49,6 +49,14 @@ def subnet(network: IPv4Network, slot: int) -> Subnet:
     return Subnet(str(IPv4Address(base + 1)), str(IPv4Address(base + 2)))
 
 
+def slot_of(network: IPv4Network, guest_address: str) -> int:
+    """The slot whose machine has this address. Raises ValueError when none can have it."""
+    slot = (int(IPv4Address(guest_address)) - int(network.network_address)) >> (32 - PREFIX_LENGTH)
+    if subnet(network, slot).guest != guest_address or IPv4Address(guest_address) not in network:
+        raise ValueError(f"{guest_address} is no machine's address")
+    return slot
+
+
 class Slots:
     """The slots of one network on this host."""
 

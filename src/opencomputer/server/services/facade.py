@@ -8,6 +8,7 @@ from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.sandboxes.agents import Agents
+from opencomputer.server.services.sandboxes.audit import Audit
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
 from opencomputer.server.services.sandboxes.commands import Commands
 from opencomputer.server.services.sandboxes.diffs import Diffs
@@ -70,6 +71,7 @@ class Services:
     scaling: Scaling
     patches: Patches
     diffs: Diffs
+    audit: Audit
     file_urls: FileUrls
     previews: PreviewServices
     images: Images

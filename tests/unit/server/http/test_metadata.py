@@ -15,6 +15,7 @@ from opencomputer.server.http.metadata import create_metadata_app
 from opencomputer.server.models.scripted import ScriptedModel
 from opencomputer.server.services.facade import Presentation, PreviewServices, Services
 from opencomputer.server.services.sandboxes.agents import Agents
+from opencomputer.server.services.sandboxes.audit import Audit
 from opencomputer.server.services.sandboxes.file_urls import FileUrls
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.images import Images
@@ -65,6 +66,7 @@ class Inside:
             secret_stores=process.secret_stores,
             sealings=process.sealings,
             egress=process.egress,
+            audit=object.__new__(Audit),
             templates=node.templates,
             gateway=gateway,
             clock=process.clock,

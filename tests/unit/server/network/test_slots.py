@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from opencomputer.server.domain.errors import NoCapacity
-from opencomputer.server.network.slots import Slots, subnet
+from opencomputer.server.network.slots import Slots, slot_of, subnet
 
 NETWORK = IPv4Network("10.231.0.0/16")
 TINY = IPv4Network("10.9.0.0/28")
@@ -32,6 +32,16 @@ def test_addresses_of_a_slot() -> None:
     assert subnet(NETWORK, 0).gateway == "10.231.0.1"
     assert subnet(NETWORK, 0).guest == "10.231.0.2"
     assert subnet(NETWORK, 16383).guest == "10.231.255.254"
+
+
+def test_a_machines_address_tells_its_slot_and_no_other_address_does() -> None:
+    for slot in (0, 1, 16_383):
+        assert slot_of(NETWORK, subnet(NETWORK, slot).guest) == slot
+        with pytest.raises(ValueError, match="no machine"):
+            slot_of(NETWORK, subnet(NETWORK, slot).gateway)
+    for address in ("10.230.255.254", "10.232.0.2", "203.0.113.2"):
+        with pytest.raises(ValueError, match="no machine"):
+            slot_of(NETWORK, address)
 
 
 def test_each_gets_another(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "tags": ("/tags", f"{_SANDBOX}/tags"),
     "mounts": (f"{_SANDBOX}/mounts",),
     "logs": (f"{_SANDBOX}/logs",),
-    "audit": (f"{_SANDBOX}/audit",),
     "usage": ("/usage", f"{_SANDBOX}/usage"),
     "patches of snapshots": ("/snapshots/{name}/patches", "/snapshots/{name}/patches/{rest:path}"),
     "patches of images": ("/images/{name}/patches", "/images/{name}/patches/{rest:path}"),

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import resource
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.egress import EgressEvent, EgressLog, ResolvedNames
+from opencomputer.server.contracts.egress import EgressLog, ResolvedNames
 from opencomputer.server.network.egress_table import EgressTableInMemory
 from opencomputer.server.network.proxy.authority import Authority, Leaves
 from opencomputer.server.network.proxy.connection import Parts, ProxyConfig
 from opencomputer.server.network.proxy.lookup import Dialler, DnsLookup
 from opencomputer.server.network.proxy.proxy import EgressProxy
-from opencomputer.server.network.resolver import parse_nameservers
-
-_RESOLV_CONF = Path("/etc/resolv.conf")
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -56,26 +49,6 @@ def egress_proxy(
             now=clock.now,
         )
     )
-
-
-def system_resolvers() -> Sequence[tuple[str, int]]:
-    """Those of the host, as its file says at this moment."""
-    return [(server, 53) for server in parse_nameservers(_RESOLV_CONF.read_text())]
-
-
-class DecisionsUnkept:
-    """An EgressLog where nobody keeps decisions: they are in the node's own log, if that is detailed."""
-
-    def record(self, event: EgressEvent) -> None:
-        _logger.debug("egress: %s", event)
-
-
-class NothingTold:
-    """A ResolvedNames where nobody notes what machines were told: without a name nothing is permitted."""
-
-    def names(self, guest_address: str, address: str) -> frozenset[str]:
-        del guest_address, address
-        return frozenset()
 
 
 def _allow_many_files() -> None:

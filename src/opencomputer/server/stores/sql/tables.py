@@ -191,3 +191,28 @@ patches = sa.Table(
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.UniqueConstraint("checkpoint_id", "sequence", name="uq_patches_sequence"),
 )
+
+# Written often and in batches, and read by sandbox: no foreign keys, one index. Numbers are never used twice,
+# because readers go on after the last they have seen.
+egress_events = sa.Table(
+    "egress_events",
+    metadata,
+    sa.Column("position", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("at", UtcDateTime, nullable=False, index=True),
+    sa.Column("org_id", sa.String, nullable=False),
+    sa.Column("sandbox_id", sa.String, nullable=False),
+    sa.Column("protocol", sa.String, nullable=False),
+    sa.Column("host", sa.String, nullable=False),
+    sa.Column("port", sa.Integer, nullable=False),
+    sa.Column("decision", sa.String, nullable=False),
+    sa.Column("reason", sa.String),
+    sa.Column("address", sa.String),
+    sa.Column("intercepted", sa.Boolean, nullable=False),
+    sa.Column("secrets", sa.JSON, nullable=False),
+    sa.Column("withheld", sa.JSON, nullable=False),
+    sa.Column("bytes_out", sa.BigInteger, nullable=False),
+    sa.Column("bytes_in", sa.BigInteger, nullable=False),
+    sa.Column("lost", sa.Integer, nullable=False),
+    sa.Index("egress_events_of_sandbox", "sandbox_id", "position"),
+    sqlite_autoincrement=True,
+)
