@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from opencomputer.server.contracts.egress import Decision, EgressQuery, RecordedEvent
 from opencomputer.server.domain.egress import check_patterns
+from opencomputer.server.domain.egress_events import Decision, EgressQuery, RecordedEvent
 from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.server.http.auth import Key, ServicesOf
 from opencomputer.wire.audit import (
@@ -18,39 +18,33 @@ from opencomputer.wire.audit import (
     AuditEvent,
     AuditPage,
 )
-from opencomputer.wire.ids import SandboxId
+from opencomputer.wire.ids import OrgId, SandboxId
 
 router = APIRouter(prefix="/sandboxes/{sandbox_id}/audit")
 
 _MAX_POSITION = 2**63 - 1
 _DECISIONS: dict[str, Decision] = {"allowed": "allowed", "denied": "denied"}
-_Text = Annotated[str, Query()]
 
 
 @router.get("", response_model=None)
-async def audit(
-    sandbox_id: str,
-    caller: Key,
-    services: ServicesOf,
-    after: _Text = "0",
-    limit: _Text = str(DEFAULT_AUDIT_PAGE),
-    decision: _Text = "",
-    host: _Text = "",
-    accept: Annotated[str, Header()] = "",
-) -> AuditPage | Response:
-    query = EgressQuery(
-        org_id=caller.org_id,
-        sandbox_id=SandboxId(sandbox_id),
-        after=_whole(after, "after", 0, _MAX_POSITION),
-        limit=_whole(limit, "limit", 1, MAX_AUDIT_PAGE),
-        decision=_decision(decision),
-        host=_host(host),
-    )
+async def audit(sandbox_id: str, caller: Key, services: ServicesOf, request: Request) -> AuditPage | Response:
+    query = _query(caller.org_id, SandboxId(sandbox_id), request.query_params)
     events = [_view(each) for each in await services.audit.find(query)]
-    if JSON_LINES in accept:
+    if JSON_LINES in request.headers.get("accept", ""):
         lines = "".join(f"{event.model_dump_json()}\n" for event in events)
         return Response(lines, media_type=JSON_LINES)
     return AuditPage(events=events, next=events[-1].position if events else query.after)
+
+
+def _query(org_id: OrgId, sandbox_id: SandboxId, given: Mapping[str, str]) -> EgressQuery:
+    return EgressQuery(
+        org_id=org_id,
+        sandbox_id=sandbox_id,
+        after=_whole(given.get("after", "0"), "after", 0, _MAX_POSITION),
+        limit=_whole(given.get("limit", str(DEFAULT_AUDIT_PAGE)), "limit", 1, MAX_AUDIT_PAGE),
+        decision=_decision(given.get("decision", "")),
+        host=_host(given.get("host", "")),
+    )
 
 
 def _whole(text: str, field: str, least: int, most: int) -> int:
