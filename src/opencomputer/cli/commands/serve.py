@@ -17,13 +17,13 @@ def serve(
 ) -> None:
     """Run a node on this machine until it is told to stop."""
     with local_server():
+        from opencomputer.server.contracts.network import AuthorityUnusable
         from opencomputer.server.contracts.secrets import KeyringDamaged
         from opencomputer.server.domain.errors import OpenComputerError
         from opencomputer.server.host.runsc_build import RunscMissing
         from opencomputer.server.identity import DataFolderBusy
         from opencomputer.server.listeners import AddressInUse
         from opencomputer.server.main import serve as run_node
-        from opencomputer.server.network.proxy.authority import AuthorityUnusable
         from opencomputer.server.settings import SettingsError
 
         try:

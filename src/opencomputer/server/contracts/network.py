@@ -13,6 +13,10 @@ from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.domain.egress import EgressMode
 
 
+class AuthorityUnusable(Exception):
+    """The file of the certificate authority that machines trust cannot be used."""
+
+
 @dataclass(frozen=True)
 class Link:
     """One machine's /30: `gateway` is the host's end, `guest_address` the machine's."""

@@ -17,16 +17,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from opencomputer.server.contracts.network import AuthorityUnusable
+
 _VALID = timedelta(days=3650)
 _LEAF_VALID = timedelta(hours=24)
 _LEAF_KEPT = timedelta(hours=1)
 _MOST_LEAVES = 10_000
 _CLOCKS_DIFFER = timedelta(hours=1)
 _PROTOCOLS = ["http/1.1"]
-
-
-class AuthorityUnusable(Exception):
-    """The file of the node's certificate authority cannot be used."""
 
 
 @dataclass(frozen=True)

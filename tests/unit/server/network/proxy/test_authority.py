@@ -9,8 +9,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
+from opencomputer.server.contracts.network import AuthorityUnusable
 from opencomputer.server.network.proxy.authority import (
-    AuthorityUnusable,
     Leaves,
     new_authority,
     open_authority,
