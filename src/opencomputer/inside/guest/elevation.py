@@ -115,7 +115,7 @@ class Elevation:
         try:
             if self._pid is None:
                 self._take_request()
-            else:
+            if self._pid is not None:
                 self._take_signals(self._pid)
         except (ValueError, OSError) as error:
             log(f"closing a request for sudo: {error}")

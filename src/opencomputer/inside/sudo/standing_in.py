@@ -50,17 +50,14 @@ class StandIn:
         """Exit code and, if a signal ended the command, its number. Raises Refused, OSError."""
         if self._connection.recv(1) != messages.READY:
             raise Refused("the machine's first process does not answer")
+        # Before the command can run: it may send a signal to us at once.
+        wake = _note_signals()
         descriptors = array.array("i", [_usable(each) for each in (0, 1, 2)])
         sent = self._connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
         if sent < len(request):
             self._connection.sendall(request[sent:])
-        wake_read, wake_write = os.pipe()
-        os.set_blocking(wake_write, False)
-        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-        for number in (*_PASSED_ON, signal.SIGWINCH, signal.SIGCONT):
-            signal.signal(number, _noted)
         try:
-            return self._serve(wake_read)
+            return self._serve(wake)
         finally:
             self._restore()
 
@@ -186,6 +183,16 @@ class StandIn:
             return os.tcgetpgrp(self._own_input) == os.getpgrp()
         except OSError:
             return True
+
+
+def _note_signals() -> int:
+    """From now on a signal is a byte in the pipe whose end is returned."""
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    for number in (*_PASSED_ON, signal.SIGWINCH, signal.SIGCONT):
+        signal.signal(number, _noted)
+    return wake_read
 
 
 def _noted(_number: int, _frame: FrameType | None) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import array
 import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator
@@ -13,6 +15,7 @@ import pytest
 
 import opencomputer.inside
 from opencomputer.inside.guest import elevation_messages as messages
+from opencomputer.inside.sudo.messages import Request
 from opencomputer.server.contracts.machine import ProcessSpec
 from opencomputer.server.machines.machine import LinkedMachine
 from tests.support.host_guest import host_guest, linked_machine
@@ -87,6 +90,24 @@ async def test_a_signal_to_sudo_reaches_the_command(
     script = f"exec $S -u '{me}' sh -c \"trap 'echo caught; exit 9' TERM; kill -TERM $$; sleep 10\""
     finished = await run(machine, with_sudo(script, sudo_socket))
     assert (finished.stdout, finished.exit.code) == (b"caught\n", 9)
+
+
+@pytest.mark.usefixtures("machine")
+async def test_a_signal_that_comes_along_with_the_request_is_passed_on(sudo_socket: Path) -> None:
+    request = Request(os.getuid(), os.getgid(), 0, "/").encode("/bin/sleep", ["sleep", "30"], {})
+    with socket.socket(socket.AF_UNIX) as connection, socket.socket(socket.AF_UNIX) as nothing:
+        connection.settimeout(5)
+        connection.connect(str(sudo_socket))
+        assert connection.recv(1) == messages.READY
+        descriptors = array.array("i", [nothing.fileno()] * 3)
+        message = request + messages.WORD.pack(messages.SIGNAL, signal.SIGTERM)
+        connection.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+        said = b""
+        while len(said) < 2 * messages.WORD.size:
+            said += connection.recv(100)
+    started, ended = messages.WORD.iter_unpack(said)
+    assert started[0] == messages.STARTED
+    assert ended == (messages.KILLED, signal.SIGTERM)
 
 
 @pytest.mark.parametrize(
