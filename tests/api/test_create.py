@@ -186,7 +186,6 @@ async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"previewAuth": {"scheme": "bearer", "token": "auto"}},
         {"webhooks": [{"url": "https://example.com"}]},
     ],
 )
