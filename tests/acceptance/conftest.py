@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
+from dataclasses import dataclass
 
 import pytest
 
@@ -10,6 +11,7 @@ from opencomputer import Sandbox
 from tests.support.driver_harness import why_no_gvisor
 from tests.support.host_state import host_state, node_state
 from tests.support.node import Api, api_of
+from tests.support.outside_world import PUBLIC, OutsideWorld, outside_world
 from tests.support.server import ServerProcess, running_server
 
 
@@ -41,6 +43,30 @@ def _node_that_leaves_nothing(
         yield running
         tag, data = running.node_tag, running.data
     assert [*host_state(tag, data), *node_state(tag)] == []
+
+
+@dataclass
+class Setting:
+    server: ServerProcess
+    world: OutsideWorld
+
+
+@pytest.fixture(scope="package")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> Generator[Setting]:
+    """A node whose names come from a small internet, and which trusts its authority."""
+    missing = why_no_gvisor()
+    if missing:
+        pytest.skip(missing)
+    folder = tmp_path_factory.mktemp("egress")
+    with outside_world(folder) as world:
+        with running_server(
+            folder / "node",
+            OPENCOMPUTER_NAME_SERVERS=f"{PUBLIC}:53",
+            SSL_CERT_FILE=str(world.authority),
+        ) as server:
+            yield Setting(server, world)
+            tag, data = server.node_tag, server.data
+        assert [*host_state(tag, data), *node_state(tag)] == []
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from tests.acceptance.conftest import Setting
 from tests.support.box import Box, new_box
-from tests.support.driver_harness import why_no_gvisor
-from tests.support.host_state import host_state, node_state
 from tests.support.outside_world import (
     API,
     DENIED,
@@ -20,10 +18,7 @@ from tests.support.outside_world import (
     PRIVATE,
     PUBLIC,
     UNLISTED,
-    OutsideWorld,
-    outside_world,
 )
-from tests.support.server import ServerProcess, running_server
 
 pytestmark = pytest.mark.machines
 
@@ -69,30 +64,6 @@ while time.time() < end:
         except OSError:
             pass
 """
-
-
-@dataclass
-class Setting:
-    server: ServerProcess
-    world: OutsideWorld
-
-
-@pytest.fixture(scope="module")
-def setting(tmp_path_factory: pytest.TempPathFactory) -> Generator[Setting]:
-    """A node whose names come from the small internet, and which trusts its authority."""
-    missing = why_no_gvisor()
-    if missing:
-        pytest.skip(missing)
-    folder = tmp_path_factory.mktemp("egress")
-    with outside_world(folder) as world:
-        with running_server(
-            folder / "node",
-            OPENCOMPUTER_NAME_SERVERS=f"{PUBLIC}:53",
-            SSL_CERT_FILE=str(world.authority),
-        ) as server:
-            yield Setting(server, world)
-            tag, data = server.node_tag, server.data
-        assert [*host_state(tag, data), *node_state(tag)] == []
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,14 @@ from pathlib import Path
 import dns.message
 import dns.rcode
 import dns.rrset
+import httpx
 
+from opencomputer.server.models.script import load_script
+from opencomputer.server.models.scripted import ScriptedModel
 from opencomputer.server.network.proxy.authority import Leaves, new_authority
+from tests.support.model_server import ModelServer, serve_model
 from tests.support.namespaces import Namespace, neighbour
+from tests.support.real_clock import RealClock
 from tests.support.sockets import tcp_listener, udp_echo
 
 PUBLIC, DENIED, PRIVATE = "203.0.113.77", "203.0.113.78", "10.77.0.7"
@@ -29,12 +34,15 @@ API, HOSTILE, UNLISTED = "api.example.test", "rebind.example.test", "denied.exam
 
 @dataclass
 class OutsideWorld:
-    """`asked` are the names that arrived at the name server, the other lists who came from where."""
+    """`asked` are the names that arrived at the name server, `model_keys` the keys with which a model was
+    asked, the other lists who came from where."""
 
     authority: Path
+    model: ModelServer
     asked: list[str] = field(default_factory=list[str])
     requests: list[str] = field(default_factory=list[str])
     secrets_seen: list[str] = field(default_factory=list[str])
+    model_keys: list[str] = field(default_factory=list[str])
     denied: list[list[str]] = field(default_factory=list[list[str]])
     at_private: list[str] = field(default_factory=list[str])
     quic: list[str] = field(default_factory=list[str])
@@ -56,7 +64,8 @@ def outside_world(folder: Path) -> Generator[OutsideWorld]:
     file.write_text(authority.certificate_pem)
     leaves = Leaves(authority, lambda: datetime.now(UTC))
     with neighbour(f"tst{secrets.token_hex(3)}", [PUBLIC, DENIED, PRIVATE]) as place, ExitStack() as stack:
-        world = OutsideWorld(file)
+        model = stack.enter_context(serve_model(ScriptedModel(load_script(None), RealClock())))
+        world = OutsideWorld(file, model)
         stack.enter_context(_serving(place, lambda: _NameServer(world)))
         stack.enter_context(_serving(place, lambda: _web_server(world, 80)))
         secure = place.call(lambda: _web_server(world, 443))
@@ -118,10 +127,36 @@ def _web_server(world: OutsideWorld, port: int) -> http.server.ThreadingHTTPServ
             self.end_headers()
             self.wfile.write(b"hello")
 
+        def do_POST(self) -> None:
+            """A provider of models lives here, too."""
+            world.model_keys.append(self.headers.get("X-Api-Key") or self.headers.get("Authorization") or "")
+            answer = httpx.post(
+                f"{world.model.url}{self.path}",
+                content=_body(self),
+                headers={"Content-Type": "application/json"},
+                timeout=30,
+            )
+            self.send_response(answer.status_code)
+            self.send_header("Content-Type", answer.headers["Content-Type"])
+            self.send_header("Content-Length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
         def log_message(self, format: str, *args: object) -> None:
             return
 
     return http.server.ThreadingHTTPServer((PUBLIC, port), Handler)
+
+
+def _body(request: http.server.BaseHTTPRequestHandler) -> bytes:
+    if request.headers.get("Transfer-Encoding") != "chunked":
+        return request.rfile.read(int(request.headers.get("Content-Length") or 0))
+    body = bytearray()
+    while length := int(request.rfile.readline().split(b";")[0], 16):
+        body += request.rfile.read(length)
+        request.rfile.readline()
+    request.rfile.readline()
+    return bytes(body)
 
 
 @contextmanager
