@@ -1,7 +1,7 @@
 """A browser at a development server behind a preview: opened by a grant, changed live.
 
-Runs only where OPENCOMPUTER_TEST_BROWSER=1: it needs Debian's `chromium` and a folder with `vite` installed
-by npm, OPENCOMPUTER_TEST_VITE. With OPENCOMPUTER_TEST_SCREENSHOT it leaves what it saw in that file.
+The browser is the distribution's Chromium, the server is Vite from npm; `tests.clients.environments` installs
+both. With OPENCOMPUTER_TEST_SCREENSHOT it leaves what it saw in that file.
 """
 
 from __future__ import annotations
@@ -24,16 +24,12 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from opencomputer import Sandbox
+from tests.clients import environments
 from tests.support.driver_harness import why_no_gvisor
 from tests.support.node import until
 from tests.support.server import running_server
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.machines,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(os.environ.get("OPENCOMPUTER_TEST_BROWSER") != "1", reason="runs when asked for"),
-]
+pytestmark = [pytest.mark.anyio, pytest.mark.machines, pytest.mark.timeout(300)]
 
 PORT = 5173
 PAGE = """<!doctype html><meta charset="utf-8"><title>A preview</title>
@@ -96,11 +92,11 @@ async def browser(profile: Path) -> AsyncGenerator[Tab]:
         await process.wait()
 
 
-def packed(folder: Path) -> bytes:
+def packed(modules: Path) -> bytes:
     """The installed packages and the project, as an archive."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
-        tar.add(folder / "node_modules", "site/node_modules")
+        tar.add(modules, "site/node_modules")
         for name, text in {"index.html": PAGE, "main.js": MAIN, "words.js": words("Hello")}.items():
             entry = tarfile.TarInfo(f"site/{name}")
             entry.size = len(text.encode())
@@ -115,7 +111,9 @@ def words(text: str) -> str:
 async def test_a_browser_sees_a_change_live(tmp_path: Path) -> None:
     if missing := why_no_gvisor():
         pytest.skip(missing)
-    archive = await asyncio.to_thread(packed, Path(os.environ["OPENCOMPUTER_TEST_VITE"]))
+    if environments.chromium() is None:
+        pytest.skip("there is no browser on this machine, and it cannot be installed")
+    archive = await asyncio.to_thread(packed, environments.vite_modules())
     with running_server(tmp_path / "node") as server:
         async with Sandbox.create(api_url=server.url, api_key=server.api_key, preview_auth={}) as sandbox:
             await sandbox.files.write("site.tar", archive)

@@ -28,6 +28,7 @@ _SETUP_UV = Path("/var/lib/opencomputer/tools/bin/uv")
 _STAMP = ".complete"
 _INSTALL_SECONDS = 900
 _PYTHONS = ("python-sdk", "inspect-ai")
+_APT = ("-o", "DPkg::Lock::Timeout=300", "-qq")
 
 
 class InstallationFailed(Exception):
@@ -41,15 +42,26 @@ def python_of(name: str) -> Path:
 
 def node_modules() -> Path:
     """The folder from which Node scripts can import the published packages, installed if need be."""
-    source = PUBLISHED / "node"
-    names = ("package.json", "package-lock.json", ".npmrc")
-    with _environment("node", *(source / name for name in names)) as (folder, missing):
-        if missing:
-            npm = _virtual_environment("npm")
-            for name in names:
-                shutil.copy(source / name, folder)
-            _run([*_npm(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
-    return folder / "node_modules"
+    return _npm_packages("node")
+
+
+def vite_modules() -> Path:
+    """The folder of packages with which a site is served by Vite, installed if need be."""
+    return _npm_packages("vite")
+
+
+def chromium() -> str | None:
+    """The distribution's Chromium, installed if need be; None where that cannot be done."""
+    if found := shutil.which("chromium"):
+        return found
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return None
+    try:
+        _run(["apt-get", "update", *_APT], PUBLISHED)
+        _run(["apt-get", "install", "--yes", "--no-install-recommends", *_APT, "chromium"], PUBLISHED)
+    except InstallationFailed as error:
+        print(f"no browser: {error}", file=sys.stderr)
+    return shutil.which("chromium")
 
 
 def node(version: str) -> Path:
@@ -60,7 +72,25 @@ def node(version: str) -> Path:
 
 def install_all() -> list[Path]:
     """Every environment there is; returns where they are."""
-    return [*(python_of(name) for name in _PYTHONS), *(node(version) for version in NODE_VERSIONS)]
+    browser = chromium()
+    return [
+        *(python_of(name) for name in _PYTHONS),
+        *(node(version) for version in NODE_VERSIONS),
+        vite_modules(),
+        *([Path(browser)] if browser else []),
+    ]
+
+
+def _npm_packages(name: str) -> Path:
+    source = PUBLISHED / name
+    names = ("package.json", "package-lock.json", ".npmrc")
+    with _environment(name, *(source / each for each in names)) as (folder, missing):
+        if missing:
+            npm = _virtual_environment("npm")
+            for each in names:
+                shutil.copy(source / each, folder)
+            _run([*_npm(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+    return folder / "node_modules"
 
 
 def _virtual_environment(name: str) -> Path:
