@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.server
 import secrets
 import socket
+import socketserver
 import threading
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
@@ -145,7 +146,13 @@ def _web_server(world: OutsideWorld, port: int) -> http.server.ThreadingHTTPServ
         def log_message(self, format: str, *args: object) -> None:
             return
 
-    return http.server.ThreadingHTTPServer((PUBLIC, port), Handler)
+    return _WebServer((PUBLIC, port), Handler)
+
+
+class _WebServer(http.server.ThreadingHTTPServer):
+    def server_bind(self) -> None:
+        # Without looking for a name of the address: nobody answers that in here.
+        socketserver.TCPServer.server_bind(self)
 
 
 def _body(request: http.server.BaseHTTPRequestHandler) -> bytes:

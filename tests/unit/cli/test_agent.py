@@ -10,6 +10,7 @@ import pytest
 
 from opencomputer.cli.agent_view import lines_of
 from opencomputer.sdk.agent_events import AgentEvent
+from opencomputer.wire import frames
 from tests.support.fake_node import FakeNode
 from tests.support.fake_node.node import FakeSandbox
 from tests.support.fake_node.sessions import AgentScript
@@ -135,14 +136,22 @@ def test_attach_shows_the_history_and_ends_with_the_agent(node: FakeNode, inside
     assert finish(process)[0] == 3
 
 
+class TellsOfTurns(AgentScript):
+    """Also says in its log when a turn is over: what reads that has seen the end of the turn."""
+
+    def turn_end(self, code: int) -> None:
+        super().turn_end(code)
+        self.say(frames.STDERR, b"the turn is over\n")
+
+
 def test_on_a_terminal_lines_are_prompts_and_one_interrupt_leaves_an_idle_agent(
     node: FakeNode, inside: FakeSandbox
 ) -> None:
-    agent = AgentScript("0000a001", [{"type": "assistant", "message": {"content": "heard"}}, TURN[-1]])
+    agent = TellsOfTurns("0000a001", [{"type": "assistant", "message": {"content": "heard"}}, TURN[-1]])
     inside.sessions["0000a001"] = agent
     with OnTerminal(node, "agent", "attach", SANDBOX, "0000a001") as console:
         console.type(b"do more\n")
-        console.read_until(b"heard")
+        console.read_until(b"the turn is over")
         console.type(b"\x03")
         assert console.wait() == 0
         assert b"It goes on." in console.seen
