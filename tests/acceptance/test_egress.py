@@ -178,7 +178,15 @@ def test_an_open_machine_reaches_the_world_and_no_private_host(setting: Setting)
         assert box.output(f"curl -sS -m 8 http://{API}/open") == "hello"
         assert box.run(f"curl -sSk -m 3 https://{PRIVATE}/")["exitCode"] != 0
         assert box.run(f"curl -sSk -m 3 https://{HOSTILE}/")["exitCode"] != 0
+        box.run(f'python3 -c "{SEND_DATAGRAM}" {PUBLIC}')
+        time.sleep(1.0)  # the kernel tells of packets once a second
+        decisions = {(each["protocol"], each["host"], each["port"], each["decision"]) for each in audit(box)}
     assert setting.world.at_private == []
+    assert decisions >= {
+        ("tcp", PUBLIC, 80, "allowed"),
+        ("udp", PUBLIC, 443, "allowed"),
+        ("tcp", PRIVATE, 443, "denied"),
+    }
 
 
 def test_no_packet_gets_to_a_denied_host_while_lists_change_and_the_node_is_killed(setting: Setting) -> None:

@@ -31,6 +31,7 @@ from opencomputer.server.models.scripted import ScriptedModel
 from opencomputer.server.network.egress_table import EgressTableInMemory
 from opencomputer.server.network.links import MachineLinks, NetworkConfig
 from opencomputer.server.network.names import Names
+from opencomputer.server.network.packet_log import PacketLog
 from opencomputer.server.network.proxy.assembly import Surroundings, egress_proxy
 from opencomputer.server.network.proxy.authority import open_authority
 from opencomputer.server.network.resolver import ResolverConfig, Upstreams
@@ -148,6 +149,9 @@ async def _isolation(
     driver = GvisorDriver(GvisorConfig(settings.data, identity.tag, build.path, runtime), network)
     await driver.open()
     stack.push_async_callback(_leave_host, driver, network)
+    packets = PacketLog(names.table, names.log, SystemClock())
+    packets.open(network.log_group)
+    stack.callback(packets.close)
     trust = await _open_proxy(settings, network, names, stack)
     return _Isolation(driver, network.metadata_address, trust)
 

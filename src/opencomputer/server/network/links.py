@@ -42,6 +42,8 @@ from opencomputer.server.network.slots import PREFIX_LENGTH, Slots, slot_of, sub
 _NODE = "node"
 _INSIDE = "eth0"
 _MTU = 1500
+_FIRST_LOG_GROUP = 0x4000
+"""Above those that people choose by hand; slots are fewer than what is left up to 65535."""
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 _FORWARDING_WAS_OFF = ".forwarding-was-off"
 _DEFAULT_NETWORK = IPv4Network("10.231.0.0/16")
@@ -94,6 +96,13 @@ class MachineLinks:
     def metadata_address(self) -> tuple[str, int]:
         """Where requests of machines to the metadata address arrive. The source address is the machine's."""
         return self.node_address, self._config.metadata_port
+
+    @property
+    def log_group(self) -> int:
+        """The packet filter's log group that is this node's own on this host. Valid after `open`."""
+        if self._node_slot is None:
+            raise RuntimeError("the network is not open")
+        return _FIRST_LOG_GROUP + self._node_slot
 
     async def open(self) -> None:
         if self._resolver is not None:
@@ -211,6 +220,7 @@ class MachineLinks:
             resolver_port=config.resolver_port,
             proxy_port=config.proxy_port,
             transparent_port=config.transparent_port,
+            log_group=self.log_group,
             machine_network=str(config.machine_network),
             flows=config.flows_per_machine,
             only_machines=only_machines,

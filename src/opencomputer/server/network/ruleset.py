@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from opencomputer.server.domain.egress import PROXY_ADDRESS, PROXY_PORT, EgressMode
 from opencomputer.server.network.addresses import BLOCKED_NETWORKS
+from opencomputer.server.network.packet_log import ALLOWED, DENIED, HEAD_BYTES
 
 METADATA_ADDRESS = "169.254.169.254"
 RESOLVER_ADDRESS = "169.254.169.253"
@@ -34,7 +35,9 @@ class RulesetSpec:
     """`node_address` has the node's own listeners for machines; `machine_network` is where machines are.
 
     `flows` is how many conversations with the outside one machine may have at a time: the host's table of
-    them is shared, and one machine could fill it. `only_machines`: nobody else may use the host as a router.
+    them is shared, and one machine could fill it. `log_group` is told of conversations that begin or are
+    refused here, but of no more than a hundred a second and machine. `only_machines`: nobody else may use
+    the host as a router.
     """
 
     node_tag: str
@@ -43,6 +46,7 @@ class RulesetSpec:
     resolver_port: int
     proxy_port: int
     transparent_port: int
+    log_group: int = 0
     machine_network: str = "10.231.0.0/16"
     rate_kilobytes_per_second: int = 62_500
     burst_kilobytes: int = 10_000
@@ -88,6 +92,7 @@ def removal(node_tag: str) -> str:
 def _table(spec: RulesetSpec) -> str:
     chains = (
         _sets(spec),
+        _note(spec),
         _refuse(),
         _guard(spec),
         _redirect(spec),
@@ -112,6 +117,12 @@ def _sets(spec: RulesetSpec) -> str:
         size 65535
         flags dynamic
     }}
+    set noted {{
+        type ifname
+        size 65535
+        flags dynamic,timeout
+        timeout 1m
+    }}
     set outbound {{
         type ifname
         size 65535
@@ -126,6 +137,19 @@ def _sets(spec: RulesetSpec) -> str:
     }}"""
 
 
+def _note(spec: RulesetSpec) -> str:
+    """For the log of what sandboxes reach. What passes the proxy is told by the proxy, which knows more."""
+    few = "ct state new update @noted { iifname limit rate 100/second burst 200 packets }"
+    to_group = f"group {spec.log_group} snaplen {HEAD_BYTES}"
+    return f"""
+    chain note_allowed {{
+        {few} log prefix "{ALLOWED}" {to_group}
+    }}
+    chain note_denied {{
+        {few} log prefix "{DENIED}" {to_group}
+    }}"""
+
+
 def _refuse() -> str:
     """Said and not only done, so that a program inside fails at once instead of waiting.
 
@@ -134,6 +158,7 @@ def _refuse() -> str:
     """
     return """
     chain refuse {
+        jump note_denied
         meta l4proto tcp ct state != new reject with tcp reset
         reject with icmpx admin-prohibited
     }"""
@@ -182,6 +207,7 @@ def _local(spec: RulesetSpec) -> str:
         iifname != "oc{spec.node_tag}*" accept
         ct direction reply ct state established,related accept
         ct state related accept
+        ip daddr != {spec.node_address} jump note_denied
         ip daddr != {spec.node_address} drop
         ct status & dnat == 0 drop
         ct original ip daddr {METADATA_ADDRESS} accept
@@ -224,6 +250,7 @@ def _forward(spec: RulesetSpec) -> str:
         iifgroup {_WATCHED} udp dport 443 goto refuse
         ct state new add @flows {{ iifname ct count over {spec.flows} }} goto refuse
         update @outbound {{ iifname {spec.rate_exceeded} }} drop
+        jump note_allowed
         accept
     }}
     chain arriving {{
