@@ -20,7 +20,7 @@ def git(*arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def write_files() -> None:
+def write_files(began: threading.Event) -> None:
     """Each is named by its content and appears when it is complete."""
     for number in itertools.count():
         data = os.urandom(64) * (number % 500)
@@ -28,10 +28,11 @@ def write_files() -> None:
         with open(draft, "wb") as file:
             file.write(data)
         os.rename(draft, f"{FOLDER}/files/{hashlib.sha256(data).hexdigest()}")
+        began.set()
         time.sleep(0.01)
 
 
-def write_database() -> None:
+def write_database(began: threading.Event) -> None:
     """Two rows with a sum of nothing, always together."""
     database = sqlite3.connect(f"{FOLDER}/database", isolation_level=None)
     database.execute("CREATE TABLE t (x)")
@@ -40,15 +41,17 @@ def write_database() -> None:
         database.execute("INSERT INTO t VALUES (?)", (number,))
         database.execute("INSERT INTO t VALUES (?)", (-number,))
         database.execute("COMMIT")
+        began.set()
         time.sleep(0.002)
 
 
-def write_history() -> None:
+def write_history(began: threading.Event) -> None:
     repository = f"{FOLDER}/repository"
     for number in itertools.count():
         with open(f"{repository}/file", "w", encoding="ascii") as file:
             file.write(str(number))
         git("commit", "-qam", str(number))
+        began.set()
 
 
 def write() -> None:
@@ -61,8 +64,12 @@ def write() -> None:
     with open(f"{repository}/file", "w", encoding="ascii"):
         pass
     git("add", "file")
-    for work in (write_files, write_database, write_history):
-        threading.Thread(target=work, daemon=True).start()
+    beginnings = [threading.Event() for _ in range(3)]
+    for work, began in zip((write_files, write_database, write_history), beginnings, strict=True):
+        threading.Thread(target=work, args=(began,), daemon=True).start()
+    # Whoever reads this may copy at once, and then looks for something of each.
+    for began in beginnings:
+        began.wait()
     print("ready", flush=True)
     sys.stdin.read()
 
