@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -41,9 +42,13 @@ class Oc:
         code = await asyncio.to_thread(run, arguments)
         said = self._capfd.readouterr()
         assert CANARY not in said.out + said.err
-        # The node in this process writes its log to standard output, too.
-        lines = [line for line in said.out.splitlines() if not line.startswith("level=")]
+        # The node in this process writes its log to standard output, too, perhaps into the middle of a line.
+        own = _REQUEST_LOG.sub("", said.out).splitlines()
+        lines = [line for line in own if line and not line.startswith("level=")]
         return code, "\n".join(lines) + said.err
+
+
+_REQUEST_LOG = re.compile(r"level='info' event='request' [^\n]*?request_id='[0-9a-f]+'")
 
 
 @pytest.fixture
