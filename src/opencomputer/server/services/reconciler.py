@@ -16,6 +16,7 @@ from opencomputer.server.contracts.stores import (
 )
 from opencomputer.server.domain.sandbox import ACTIVE, Sandbox, SandboxState, StopReason
 from opencomputer.server.domain.snapshot import Snapshot, SnapshotPurpose, SnapshotState
+from opencomputer.server.services.repeating import repeat
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.pool import Pool
@@ -196,14 +197,17 @@ class Reconciler:
 
     async def keep(self) -> None:
         """Sweep until cancelled. Machines whose removal failed are tried again here."""
-        while True:
-            await self._clock.sleep(_SWEEP_SECONDS)
-            try:
-                await self._remove_strangers()
-                await self._finish_stops()
-                self._stock()
-            except Exception:
-                _log.exception("the sweep did not finish; the next one tries again")
+        await repeat(
+            self._sweep,
+            self._clock,
+            pause_seconds=_SWEEP_SECONDS,
+            complaint="the sweep did not finish; the next one tries again",
+        )
+
+    async def _sweep(self) -> None:
+        await self._remove_strangers()
+        await self._finish_stops()
+        self._stock()
 
     async def _finish_stops(self) -> None:
         for machine_id in await self._provisioning.unfinished_stops():

@@ -21,6 +21,7 @@ from opencomputer.server.domain.elasticity import (
 )
 from opencomputer.server.domain.errors import MachineLost, OpenComputerError
 from opencomputer.server.domain.sandbox import Sandbox
+from opencomputer.server.services.repeating import repeat
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.scaling import Scaling
@@ -44,12 +45,12 @@ class Autoscaling:
 
     async def keep(self) -> None:
         """Look until cancelled."""
-        while True:
-            await self._clock.sleep(SAMPLE_SECONDS)
-            try:
-                await self.look()
-            except Exception:
-                _log.exception("no memory was looked at; the next look comes in half a minute")
+        await repeat(
+            self.look,
+            self._clock,
+            pause_seconds=SAMPLE_SECONDS,
+            complaint="no memory was looked at; the next look comes in half a minute",
+        )
 
     async def look(self) -> None:
         """Take a sample of each, and begin with the steps that follow from them."""

@@ -10,6 +10,7 @@ from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.stores import SnapshotStore
 from opencomputer.server.contracts.templates import TemplateCatalogue
+from opencomputer.server.services.repeating import repeat
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 
 _log = structlog.get_logger(__name__)
@@ -36,12 +37,13 @@ class Collection:
 
     async def keep(self) -> None:
         """Sweep until cancelled."""
-        while True:
-            try:
-                await self.sweep()
-            except Exception:
-                _log.exception("unused layers were not removed; the next sweep tries again")
-            await self._clock.sleep(_PAUSE_SECONDS)
+        await repeat(
+            self.sweep,
+            self._clock,
+            pause_seconds=_PAUSE_SECONDS,
+            complaint="unused layers were not removed; the next sweep tries again",
+            at_once=True,
+        )
 
     async def sweep(self) -> int:
         wanted = await self._snapshots.wanted()

@@ -16,6 +16,7 @@ from opencomputer.server.contracts.stores import SandboxStore
 from opencomputer.server.domain.errors import Gone, NotFound, OpenComputerError, OperationInProgress
 from opencomputer.server.domain.sandbox import Sandbox, backoff_seconds
 from opencomputer.server.services.background import Background
+from opencomputer.server.services.repeating import repeat
 from opencomputer.server.services.sandboxes.capture import reason_of
 from opencomputer.server.services.sandboxes.hibernation import Hibernation
 from opencomputer.server.services.sandboxes.lifecycle import deadline
@@ -50,12 +51,12 @@ class IdleTimeouts:
 
     async def keep(self) -> None:
         """Look once a second until cancelled."""
-        while True:
-            await self._clock.sleep(POLL_SECONDS)
-            try:
-                await self.look()
-            except Exception:
-                _log.exception("idle timeouts were not looked at; the next look comes in a second")
+        await repeat(
+            self.look,
+            self._clock,
+            pause_seconds=POLL_SECONDS,
+            complaint="idle timeouts were not looked at; the next look comes in a second",
+        )
 
     async def look(self) -> None:
         """Begin with every sandbox that is due."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import structlog
 
 from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.services.repeating import repeat
 from opencomputer.server.services.sandboxes.images import Images
 from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
 
@@ -25,12 +26,12 @@ class ImageUpkeep:
     async def keep(self) -> None:
         """Until cancelled."""
         await self.recover()
-        while True:
-            await self._clock.sleep(_PAUSE_SECONDS)
-            try:
-                await self._images.remove_unused()
-            except Exception:
-                _log.exception("unused images were not removed; it will be tried again")
+        await repeat(
+            self._images.remove_unused,
+            self._clock,
+            pause_seconds=_PAUSE_SECONDS,
+            complaint="unused images were not removed; it will be tried again",
+        )
 
     async def recover(self) -> None:
         """What this process has begun itself meanwhile is left alone."""

@@ -8,6 +8,7 @@ import structlog
 
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.secrets import HoldingRows
+from opencomputer.server.services.repeating import repeat
 
 _log = structlog.get_logger(__name__)
 
@@ -23,12 +24,13 @@ class SecretUpkeep:
 
     async def keep(self) -> None:
         """Sweep until cancelled."""
-        while True:
-            try:
-                await self.sweep()
-            except Exception:
-                _log.exception("deleted secrets were not removed; the next sweep tries again")
-            await self._clock.sleep(_PAUSE_SECONDS)
+        await repeat(
+            self.sweep,
+            self._clock,
+            pause_seconds=_PAUSE_SECONDS,
+            complaint="deleted secrets were not removed; the next sweep tries again",
+            at_once=True,
+        )
 
     async def sweep(self) -> int:
         removed = await self._holdings.sweep(self._clock.now() - _GRACE)
