@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -227,12 +228,16 @@ async def test_one_machine_cannot_fill_the_hosts_table_of_conversations(
     """Others still get through when one has as many as it may."""
     async with a_node(tmp_path, flows=20) as network:
         greedy, modest = (network.reserve(new_machine_id()) for _ in range(2))
+        # A port that is met twice would be one conversation, not two.
+        sources = range(40_000, 40_025)
         with (
             machine_namespace(network, greedy) as first,
             machine_namespace(network, modest) as second,
             udp_echo(outside, PUBLIC, ECHO_PORT),
         ):
-            heard = [first.call(lambda: ask_datagram(PUBLIC, ECHO_PORT, b"x")) for _ in range(25)]
+            heard = [
+                first.call(partial(ask_datagram, PUBLIC, ECHO_PORT, b"x", source=port)) for port in sources
+            ]
             assert heard == [b"x"] * 20 + [None] * 5
             assert second.call(lambda: ask_datagram(PUBLIC, ECHO_PORT, b"x", seconds=3)) == b"x"
 

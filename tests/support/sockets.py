@@ -45,8 +45,12 @@ def gets_nowhere(address: str, port: int) -> bool:
     return not can_connect(address, port, seconds=QUICK_SECONDS)
 
 
-def ask_datagram(address: str, port: int, question: bytes, *, seconds: float = QUICK_SECONDS) -> bytes | None:
+def ask_datagram(
+    address: str, port: int, question: bytes, *, seconds: float = QUICK_SECONDS, source: int = 0
+) -> bytes | None:
+    """The answer, or nothing in time; from the port `source`, or from any free one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("", source))
         sock.settimeout(seconds)
         try:
             sock.sendto(question, (address, port))
