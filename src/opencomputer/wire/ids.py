@@ -33,3 +33,30 @@ SecretStoreId = NewType("SecretStoreId", str)
 
 SecretId = NewType("SecretId", str)
 """A UUID."""
+
+AgentId = NewType("AgentId", str)
+"""`agt_` and 24 lower-case hex digits: the configuration that sessions are started from."""
+
+RevisionId = NewType("RevisionId", str)
+"""`rev_` and 24 lower-case hex digits."""
+
+DeploymentId = NewType("DeploymentId", str)
+"""`dep_` and 24 lower-case hex digits."""
+
+ModelCredentialId = NewType("ModelCredentialId", str)
+"""`cred_` and 24 lower-case hex digits; the word `managed` stands for the operator's own."""
+
+SessionId = NewType("SessionId", str)
+"""`ses_` and 24 lower-case hex digits: a durable session, not a process in a sandbox."""
+
+TurnId = NewType("TurnId", str)
+"""`trn_` and 24 lower-case hex digits."""
+
+EventId = NewType("EventId", str)
+"""`evt_` and 24 lower-case hex digits."""
+
+DestinationId = NewType("DestinationId", str)
+"""`dst_` and 24 lower-case hex digits."""
+
+DeliveryId = NewType("DeliveryId", str)
+"""`dlv_` and 24 lower-case hex digits."""

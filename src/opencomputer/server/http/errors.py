@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from opencomputer.server.domain import errors
+from opencomputer.server.domain.sessions.errors import PayloadTooLarge, Unprocessable, UnsupportedMediaType
 from opencomputer.server.http.activity import used_by
 
 _log = structlog.get_logger(__name__)
@@ -45,6 +46,9 @@ STATUS: Mapping[type[errors.OpenComputerError], int] = {
     errors.ArtefactMissing: 500,
     errors.ArtefactDamaged: 500,
     errors.SecretUnreadable: 500,
+    PayloadTooLarge: 413,
+    UnsupportedMediaType: 415,
+    Unprocessable: 422,
 }
 
 
