@@ -99,7 +99,7 @@ class Translated:
     """What one line of a brain means.
 
     `events` have no keys yet. `text` is assistant text that was narrated by it. `usage` counts on top of what
-    was reported before; `step_cap` says that the engine stopped with work left; `error` that the model failed.
+    was reported before; `step_cap`: the engine stopped with work left; `error`: the model failed.
     """
 
     events: Sequence[NewEvent] = ()

@@ -226,7 +226,7 @@ class TurnStore(Protocol):
 
 class DestinationStore(Protocol):
     async def add(self, destination: Destination, *, most: int) -> Destination:
-        """With `created_after_seq` at the session's head. Raises LimitReached beyond `most`, SessionArchived."""
+        """With `created_after_seq` at the head. Raises LimitReached beyond `most`, SessionArchived."""
         ...
 
     async def list(self, session_id: SessionId) -> Sequence[Destination]:

@@ -45,5 +45,5 @@ class OpenTools(Protocol):
 
 class ToolDesk(Protocol):
     def open(self, scope: ToolScope) -> AbstractAsyncContextManager[OpenTools]:
-        """Serve the tools until left. Calls in flight are given up then; their outcome is noted as unknown."""
+        """Serve the tools until left. Calls in flight are given up then, and noted as unknown."""
         ...
