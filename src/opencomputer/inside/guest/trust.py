@@ -7,10 +7,13 @@ import os
 import re
 import stat
 
+from .java_trust import NotAKeyStore, changed_store, key_stores, report
 from .loop import log
 
 AUTHORITY = "/usr/local/share/ca-certificates/opencomputer.crt"
 """Where the system's own tools look for additional authorities whenever they make the bundles anew."""
+LINK = "/etc/ssl/certs/opencomputer.pem"
+"""What those tools make of it; and what a Java that is installed later looks for."""
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -45,6 +48,24 @@ def install_authority(certificate: str, root: str = "") -> None:
             _replace(target, bundle)
     if _read(root + AUTHORITY) != certificate:
         _replace(root + AUTHORITY, certificate)
+    with contextlib.suppress(OSError):
+        os.symlink(AUTHORITY, root + LINK)
+    _install_for_java(certificate, root)
+
+
+def _install_for_java(certificate: str, root: str) -> None:
+    # Several names may lead to one store.
+    for path in sorted({os.path.realpath(path) for path in key_stores(root)}):
+        store = _read_bytes(path)
+        if store is None:
+            continue
+        try:
+            changed = changed_store(store, certificate)
+        except NotAKeyStore as reason:
+            report(path, reason)
+            continue
+        if changed is not None:
+            _replace(path, changed)
 
 
 def with_authority(bundle: str, certificate: str) -> str:
@@ -58,6 +79,11 @@ def with_authority(bundle: str, certificate: str) -> str:
 
 
 def _read(path: str) -> str | None:
+    content = _read_bytes(path)
+    return None if content is None else content.decode("utf-8", "surrogateescape")
+
+
+def _read_bytes(path: str) -> bytes | None:
     """The content of a regular file of reasonable size; None for everything else there may be."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -68,16 +94,17 @@ def _read(path: str) -> str | None:
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
             return None
         with open(descriptor, "rb", closefd=False) as file:
-            return file.read(_MOST_BYTES).decode("utf-8", "surrogateescape")
+            return file.read(_MOST_BYTES)
     except OSError:
         return None
     finally:
         os.close(descriptor)
 
 
-def _replace(path: str, text: str) -> None:
+def _replace(path: str, content: str | bytes) -> None:
     """At one instant, because programs read these files at any time."""
     draft = f"{path}.opencomputer"
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape")
     try:
         os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
@@ -85,7 +112,7 @@ def _replace(path: str, text: str) -> None:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         with open(descriptor, "wb") as file:
             os.fchmod(descriptor, 0o644)
-            file.write(text.encode("utf-8", "surrogateescape"))
+            file.write(data)
         os.replace(draft, path)
     except OSError as error:
         log(f"cannot install the proxy's authority in {path}: {error}")
