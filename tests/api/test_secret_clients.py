@@ -48,7 +48,7 @@ class Oc:
         return code, "\n".join(lines) + said.err
 
 
-_REQUEST_LOG = re.compile(r"level='info' event='request' [^\n]*?request_id='[0-9a-f]+'")
+_REQUEST_LOG = re.compile(r"level='info' event='request' [^\n]*?request_id='req_[0-9a-f]+'")
 
 
 @pytest.fixture

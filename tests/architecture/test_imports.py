@@ -44,9 +44,11 @@ ALLOWED: Mapping[str, Sequence[str]] = {
     "server.listeners": (),
     "server.doctor": ("server.settings", "server.host", "server.templates", "server.domain"),
     "server.node": ("server.services", "server.settings", "server.identity", "server.listeners"),
+    "server.durable": ("server.contracts", "server.domain", "server.services", "server.settings"),
     "server.composition": (
         "server.contracts",
         "server.domain",
+        "server.durable",
         "server.services",
         "server.http",
         "server.node",

@@ -27,6 +27,7 @@ from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
 from opencomputer.server.domain.limits import resolve_shape
 from opencomputer.server.domain.previews import PreviewDomains
+from opencomputer.server.durable import compose_durable
 from opencomputer.server.http.app import create_app
 from opencomputer.server.http.metadata import create_metadata_app
 from opencomputer.server.identity import NodeIdentity
@@ -70,6 +71,7 @@ from opencomputer.server.services.sandboxes.secret_upkeep import SecretUpkeep
 from opencomputer.server.services.sandboxes.sessions import Sessions
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.server.services.secret_stores import SecretStores
+from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.settings import Settings
 
 # What one idle machine adds to the host; bench density measures it.
@@ -123,6 +125,7 @@ class _Doors:
 
     access: Access
     file_urls: FileUrls
+    client_tokens: ClientTokens
 
 
 def compose(
@@ -154,6 +157,7 @@ def _doors(plugins: Plugins, identity: NodeIdentity) -> _Doors:
     return _Doors(
         Access(plugins.organisations, plugins.api_keys, plugins.clock, identity.token_secret),
         FileUrls(plugins.sandboxes, plugins.clock, identity.file_url_secret),
+        ClientTokens(identity.client_token_secret, plugins.clock),
     )
 
 
@@ -246,6 +250,7 @@ def _services(
         gateway=gateway,
         clock=clock,
         presentation=_presentation(settings),
+        durable=compose_durable(doors.client_tokens),
     )
 
 

@@ -9,7 +9,7 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_NEW = {"tag": 3, "tokenSecret": 32, "fileUrlSecret": 32}
+_NEW = {"tag": 3, "tokenSecret": 32, "fileUrlSecret": 32, "clientTokenSecret": 32}
 """Everything that is chosen at random once, and in how many bytes."""
 
 
@@ -27,6 +27,7 @@ class NodeIdentity:
     tag: str
     token_secret: bytes = field(repr=False)
     file_url_secret: bytes = field(repr=False)
+    client_token_secret: bytes = field(repr=False)
 
 
 class DataFolder:
@@ -71,7 +72,10 @@ class DataFolder:
         self._lock = lock
         stored = self._stored_identity()
         return NodeIdentity(
-            stored["tag"], bytes.fromhex(stored["tokenSecret"]), bytes.fromhex(stored["fileUrlSecret"])
+            stored["tag"],
+            bytes.fromhex(stored["tokenSecret"]),
+            bytes.fromhex(stored["fileUrlSecret"]),
+            bytes.fromhex(stored["clientTokenSecret"]),
         )
 
     def close(self) -> None:

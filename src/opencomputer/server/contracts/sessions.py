@@ -81,6 +81,15 @@ class SessionStore(Protocol):
         """
         ...
 
+    async def replay(
+        self, org_id: OrgId, request_hash: str, *, key: str | None, idempotency_key: str | None
+    ) -> Session | None:
+        """The session that this request made before, as it is now; None when there is none.
+
+        `key` is the body's, `idempotency_key` the header's. Raises IdempotencyMismatch as `admit` does.
+        """
+        ...
+
     async def get(self, org_id: OrgId, session_id: SessionId) -> Session | None: ...
 
     async def find(self, session_id: SessionId) -> Session | None:

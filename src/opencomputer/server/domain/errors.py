@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-Detail = str | int | bool | None
+Detail = str | int | bool | Mapping[str, str] | None
 
 
 class OpenComputerError(Exception):

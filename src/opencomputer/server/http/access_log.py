@@ -12,6 +12,12 @@ from prometheus_client import CollectorRegistry, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _log = structlog.get_logger(__name__)
+_KEY = "opencomputer.request_id"
+
+
+def request_id_of(scope: MutableMapping[str, Any]) -> str:
+    """The id of this request, as the answer's header X-Request-Id has it."""
+    return scope[_KEY]
 
 
 class AccessLog:
@@ -27,10 +33,10 @@ class AccessLog:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id = scope[_KEY] = f"req_{uuid.uuid4().hex}"
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = uuid.uuid4().hex
         began = time.perf_counter()
         status = 500
 

@@ -39,6 +39,7 @@ from opencomputer.server.http.sandbox_api import (
     terminals,
     unsupported,
 )
+from opencomputer.server.http.session_api.app import SessionApiPaths
 from opencomputer.server.services.facade import Services
 
 Lifespan = Callable[[], AbstractAsyncContextManager[None]]
@@ -115,6 +116,12 @@ def create_app(services: Services, lifespan: Lifespan | None = None) -> FastAPI:
     app.include_router(_joined(*_FIXED, *_DATA_PLANE, *_CONTROL), prefix="/api")
     # Clients that talk to `connectURL` leave the prefix out.
     app.include_router(_joined(*_DATA_PLANE), include_in_schema=False)
+    _surround(app, services)
+    return app
+
+
+def _surround(app: FastAPI, services: Services) -> None:
+    """The middleware, from the inside out."""
     app.add_middleware(
         CORSMiddleware,
         allow_origins=["*"],
@@ -123,9 +130,9 @@ def create_app(services: Services, lifespan: Lifespan | None = None) -> FastAPI:
         expose_headers=_EXPOSED,
     )
     app.add_middleware(ActivityTracker)
+    app.add_middleware(SessionApiPaths, services=services)
     app.add_middleware(AccessLog, registry=app.state.metrics)
     app.add_middleware(PreviewHosts, services=services)
-    return app
 
 
 def _joined(*routers: APIRouter) -> APIRouter:

@@ -33,6 +33,7 @@ from opencomputer.server.services.sandboxes.scaling import Scaling
 from opencomputer.server.services.sandboxes.sealing import Sealings
 from opencomputer.server.services.sandboxes.sessions import Sessions
 from opencomputer.server.services.secret_stores import SecretStores
+from opencomputer.server.services.sessions.facade import DurableServices
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,4 @@ class Services:
     gateway: ModelGateway
     clock: Clock
     presentation: Presentation
+    durable: DurableServices

@@ -23,6 +23,7 @@ from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
 from opencomputer.server.services.sandboxes.scaling import AutoscaleRequest
 from opencomputer.server.services.sandboxes.sessions import Sessions
+from opencomputer.server.services.sessions.facade import DurableServices
 from tests.support.virtual_time import VirtualClock, virtual_backend
 from tests.unit.server.services.harness import ORG, Node, Process
 
@@ -71,6 +72,7 @@ class Inside:
             gateway=gateway,
             clock=process.clock,
             presentation=Presentation("https://oc.example", "localhost", "eu-1", 0),
+            durable=object.__new__(DurableServices),
         )
         self._app = create_metadata_app(services)
 

@@ -1,0 +1,14 @@
+"""Everything that `/v3` may call, in one frozen bundle that the composition root fills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opencomputer.server.services.sessions.client_tokens import ClientTokens
+
+
+@dataclass(frozen=True)
+class DurableServices:
+    """The services of durable sessions, one field each."""
+
+    client_tokens: ClientTokens
