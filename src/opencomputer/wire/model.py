@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 _IRREGULAR: Mapping[str, str] = {
@@ -33,3 +35,35 @@ class WireModel(BaseModel):
     model_config = ConfigDict(
         alias_generator=wire_name, populate_by_name=True, extra="ignore", serialize_by_alias=True
     )
+
+
+class PlainModel(BaseModel):
+    """The base of the shapes of /v3: keys are the attributes' own names. Unknown fields are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class PlainRequest(PlainModel):
+    """What clients send to /v3: types are as they have to be, a number in quotes is none.
+
+    `model_fields_set` tells a field that is null from one that is not there.
+    """
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+def _milliseconds(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+Moment = Annotated[datetime, PlainSerializer(_milliseconds, return_type=str, when_used="json")]
+"""A point in time as /v3 shows it: RFC 3339 in UTC, with milliseconds."""
+
+
+def optional() -> Any:
+    """A field that is not there at all where it is None; without it, None is shown as null."""
+    return Field(default=None, exclude_if=_is_none)
