@@ -1,0 +1,8 @@
+"""Run a brain."""
+
+import sys
+
+from .main import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

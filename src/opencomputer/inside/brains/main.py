@@ -1,0 +1,41 @@
+"""The brain's process: which engine, which port, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+
+from .engine import Engine
+from .scripted import ScriptedEngine
+from .server import BrainServer, complain
+
+DEFAULT_PORT = 8080
+PORT_VARIABLE = "OC_BRAIN_PORT"
+
+ENGINES: Mapping[str, Callable[[], Engine]] = {"scripted": ScriptedEngine}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve one engine until SIGTERM or SIGINT. Returns the exit code."""
+    if len(arguments) != 1 or arguments[0] not in ENGINES:
+        complain(f"usage: brains {'|'.join(sorted(ENGINES))}")
+        return 2
+    asyncio.run(_serve(ENGINES[arguments[0]](), int(os.environ.get(PORT_VARIABLE) or DEFAULT_PORT)))
+    return 0
+
+
+async def _serve(engine: Engine, port: int) -> None:
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    server = BrainServer(engine)
+    await server.open(port)
+    complain(f"listening on 127.0.0.1:{server.port}")
+    preparing = asyncio.ensure_future(server.prepare())
+    await ended.wait()
+    preparing.cancel()
+    await asyncio.gather(preparing, return_exceptions=True)
+    await server.close()
