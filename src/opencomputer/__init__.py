@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from opencomputer.sdk.agent_session import AgentSession
     from opencomputer.sdk.checkpoints import Checkpoint, Checkpoints
     from opencomputer.sdk.diffs import FileChange
+    from opencomputer.sdk.durable.client import OpenComputer, connect_session
+    from opencomputer.sdk.durable.client_session import ClientSession
+    from opencomputer.sdk.durable.session import Session
+    from opencomputer.sdk.durable.webhooks import WebhookDelivery, WebhookVerificationError, verify_webhook
     from opencomputer.sdk.errors import (
         AuthError,
         BuildFailedError,
@@ -59,6 +63,7 @@ _MODULE_OF = {
     "Checkpoint": "checkpoints",
     "CheckpointFailedError": "errors",
     "Checkpoints": "checkpoints",
+    "ClientSession": "durable.client_session",
     "ConflictError": "errors",
     "EntryInfo": "files",
     "Exec": "exec",
@@ -73,6 +78,7 @@ _MODULE_OF = {
     "LinkLostError": "pty",
     "NotFoundError": "errors",
     "NotSupportedError": "errors",
+    "OpenComputer": "durable.client",
     "OpenComputerError": "errors",
     "PlanLimitError": "errors",
     "ProcessResult": "process_result",
@@ -84,6 +90,7 @@ _MODULE_OF = {
     "SandboxStoppedError": "errors",
     "ScalingLockedError": "errors",
     "SecretStore": "secret_stores",
+    "Session": "durable.session",
     "Shell": "shell",
     "ShellBusyError": "errors",
     "ShellClosedError": "errors",
@@ -91,6 +98,10 @@ _MODULE_OF = {
     "UnavailableError": "errors",
     "UnexpectedAnswerError": "errors",
     "ValidationError": "errors",
+    "WebhookDelivery": "durable.webhooks",
+    "WebhookVerificationError": "durable.webhooks",
+    "connect_session": "durable.client",
+    "verify_webhook": "durable.webhooks",
 }
 
 __all__ = [
@@ -103,6 +114,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointFailedError",
     "Checkpoints",
+    "ClientSession",
     "ConflictError",
     "EntryInfo",
     "Exec",
@@ -117,6 +129,7 @@ __all__ = [
     "LinkLostError",
     "NotFoundError",
     "NotSupportedError",
+    "OpenComputer",
     "OpenComputerError",
     "PlanLimitError",
     "ProcessResult",
@@ -128,6 +141,7 @@ __all__ = [
     "SandboxStoppedError",
     "ScalingLockedError",
     "SecretStore",
+    "Session",
     "Shell",
     "ShellBusyError",
     "ShellClosedError",
@@ -135,7 +149,11 @@ __all__ = [
     "UnavailableError",
     "UnexpectedAnswerError",
     "ValidationError",
+    "WebhookDelivery",
+    "WebhookVerificationError",
     "__version__",
+    "connect_session",
+    "verify_webhook",
 ]
 
 

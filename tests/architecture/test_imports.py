@@ -21,6 +21,7 @@ ALLOWED: Mapping[str, Sequence[str]] = {
     "inside.sudo": (),
     "inside": (),
     "sdk": ("wire",),
+    "durable": ("sdk",),
     "cli": ("sdk", "wire"),
     "server.domain": ("wire.ids",),
     "server.contracts": ("server.domain", "wire.ids"),

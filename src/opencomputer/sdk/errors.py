@@ -11,12 +11,15 @@ import httpx
 class OpenComputerError(httpx.HTTPStatusError):
     """The server answered a request with an error.
 
-    `message` is the server's own text, `code` its stable word for the reason ("" when it names none).
+    `message` is the server's own text, `code` its stable word for the reason ("" when it names none), and
+    `param` the part of the request that it is about, where durable agents and sessions name one.
     """
 
     def __init__(self, message: str, *, response: httpx.Response, code: str = "") -> None:
         self.message = message
         self.code = code
+        self.param = _parameter(response)
+        self.type = code
         self.status = response.status_code
         self.request_id = response.headers.get("x-request-id", "")
         self.retry_after_seconds = retry_after_seconds(response.headers)
@@ -164,6 +167,18 @@ def retry_after_seconds(headers: httpx.Headers) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
+def _parameter(response: httpx.Response) -> str | None:
+    try:
+        body: object = response.json()
+    except (ValueError, httpx.ResponseNotRead):
+        return None
+    match body:
+        case {"error": {"param": str(parameter)}}:
+            return parameter
+        case _:
+            return None
+
+
 def _message_and_code(response: httpx.Response) -> tuple[str, str]:
     fallback = response.text.strip()[:500] or response.reason_phrase or "the server gave no reason"
     try:
@@ -174,6 +189,8 @@ def _message_and_code(response: httpx.Response) -> tuple[str, str]:
         case {"error": str(message), "code": str(code)}:
             return message, code
         case {"error": {"message": str(message), "code": str(code)}}:
+            return message, code
+        case {"error": {"message": str(message), "type": str(code)}}:
             return message, code
         case {"error": str(message)} | {"error": {"message": str(message)}}:
             return message, ""
