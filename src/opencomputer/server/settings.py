@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from opencomputer.server.domain.limits import DEFAULT_MEMORY_MB
 from opencomputer.server.domain.naming import is_api_key
+from opencomputer.server.domain.sessions.events import Level
 
 DEFAULT_ROOT = Path("/var/lib/opencomputer")
 DEFAULT_LISTEN = "127.0.0.1:8080"
@@ -90,6 +91,7 @@ class Settings:
     pool: PoolOptions = PoolOptions()
     models: ModelOptions = ModelOptions()
     audit: AuditOptions = AuditOptions()
+    tool_event_level: Level = Level.INTERNAL
     name_servers: tuple[tuple[str, int], ...] = ()
     trust_host_certificates: bool = True
     log_level: str = "info"
@@ -130,6 +132,7 @@ def load_settings(environment: Mapping[str, str], overrides: Overrides = Overrid
             days=reader.get("AUDIT_DAYS", _positive, 30),
             events=reader.get("AUDIT_EVENTS", _positive, 1_000_000),
         ),
+        tool_event_level=reader.get("TOOL_EVENT_LEVEL", _tool_event_level, Level.INTERNAL),
         name_servers=reader.get("NAME_SERVERS", _name_servers, ()),
         trust_host_certificates=reader.get("TRUST_HOST_CERTIFICATES", _switch, True),
         log_level=reader.get("LOG_LEVEL", _level, "info"),
@@ -309,6 +312,12 @@ def _level(text: str) -> str:
     if text not in ("debug", "info", "warning", "error"):
         raise ValueError("must be debug, info, warning or error")
     return text
+
+
+def _tool_event_level(text: str) -> Level:
+    if text not in (Level.INTERNAL, Level.PROGRESS):
+        raise ValueError("must be internal or progress")
+    return Level(text)
 
 
 def _existing_file(text: str) -> Path:

@@ -21,11 +21,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from opencomputer.server.domain.errors import NotFound, NotReady, OpenComputerError, OperationInProgress
 from opencomputer.server.http.body import parse_model, read_body
 from opencomputer.server.http.errors import render_error
+from opencomputer.server.http.tool_endpoint import serve_tools
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sandboxes.gateway import ModelCall
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.scaling import Size
 from opencomputer.server.services.sandboxes.usage import UsageReader
+from opencomputer.server.services.sessions.tool_calls import OpenDesk
 from opencomputer.wire.scaling import Scale, ScaledInsideView
 
 _ENDPOINTS = ("/v1/status", "/v1/limits", "/v1/metadata", "/v1/scale")
@@ -41,6 +43,7 @@ def create_metadata_app(services: Services) -> ASGIApp:
         Route("/v1/metadata", handlers.metadata),
         Route("/v1/scale", handlers.scale, methods=["POST"]),
         Route("/v1/model/anthropic/{path:path}", handlers.model, methods=["GET", "POST"]),
+        Route("/v1/tools/{token}/mcp", _ToolServer(handlers)),
     ]
     return _OneAnswerEach(
         Starlette(routes=routes, exception_handlers={OpenComputerError: _error, HTTPException: _http_error})
@@ -125,6 +128,10 @@ class _Handlers:
         view = ScaledInsideView(memory_mb=shape.memory_mb, cpu_percent=100 * shape.cpu_count)
         return JSONResponse(view.model_dump())
 
+    def tools(self, request: Request) -> OpenDesk:
+        caller = self._caller(request).sandbox
+        return self._services.durable.tools.find(caller, request.path_params["token"])
+
     async def model(self, request: Request) -> Response:
         self._caller(request)
         call = ModelCall(
@@ -137,6 +144,17 @@ class _Handlers:
         async with AsyncExitStack() as stack:
             answer = await stack.enter_async_context(self._services.gateway.answer(call))
             return _Relay(answer.status, list(answer.headers), answer.chunks, stack.pop_all())
+
+
+class _ToolServer:
+    """The tools of a turn, for the brain that works on it."""
+
+    def __init__(self, handlers: _Handlers) -> None:
+        self._handlers = handlers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        desk = self._handlers.tools(Request(scope))
+        await serve_tools(desk, scope, receive, send)
 
 
 class _Relay(StreamingResponse):
