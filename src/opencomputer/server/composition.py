@@ -250,7 +250,7 @@ def _services(
         gateway=gateway,
         clock=clock,
         presentation=_presentation(settings),
-        durable=compose_durable(doors.client_tokens),
+        durable=compose_durable(settings, clock, doors.client_tokens),
     )
 
 

@@ -84,6 +84,11 @@ def test_an_empty_variable_counts_as_absent() -> None:
     assert load_settings({"OPENCOMPUTER_LISTEN": "", "OPENCOMPUTER_POOL_MAX": ""}) == load_settings({})
 
 
+def test_tool_calls_can_be_shown_to_those_who_follow_the_progress() -> None:
+    assert load_settings({}).tool_event_level == "internal"
+    assert load_settings({"OPENCOMPUTER_TOOL_EVENT_LEVEL": "progress"}).tool_event_level == "progress"
+
+
 @pytest.mark.parametrize(
     ("text", "host", "port"),
     [("127.0.0.1:0", "127.0.0.1", 0), ("[::1]:8080", "::1", 8080), ("localhost:65535", "localhost", 65535)],
@@ -149,6 +154,7 @@ def test_all_faults_are_reported_at_once() -> None:
         ("MODEL_SCRIPT", "/nonexistent/script.json"),
         ("ANTHROPIC_BASE_URL", "models.example"),
         ("LOG_LEVEL", "INFO"),
+        ("TOOL_EVENT_LEVEL", "user"),
         ("BOOTSTRAP_API_KEY", "osb_short"),
     ],
 )

@@ -35,9 +35,7 @@ _SILENCE_SECONDS = 15.0
 _Context = ServerRequestContext[Any, Any]
 
 
-async def serve_tools(
-    desk: OpenDesk, scope: Scope, receive: Receive, send: Send, *, silence_seconds: float = _SILENCE_SECONDS
-) -> None:
+async def serve_tools(desk: OpenDesk, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one HTTP request of a brain to its tools."""
     if scope["method"] != "POST":
         # There is nothing to listen for, and no session to end.
@@ -48,7 +46,7 @@ async def serve_tools(
         server, json_response=True, stateless=True, max_request_body_size=_MAX_REQUEST_BYTES
     )
     async with manager.run():
-        await _Patient(manager.handle_request, silence_seconds)(scope, receive, send)
+        await _Patient(manager.handle_request, _SILENCE_SECONDS)(scope, receive, send)
 
 
 async def _list_tools(_context: _Context, _params: PaginatedRequestParams | None) -> ListToolsResult:

@@ -114,7 +114,7 @@ def unknown(call: ToolCall, why: str) -> NewEvent:
 
 
 def message(turn_id: TurnId, text: str, nth: int, *, awaiting_input: bool) -> NewEvent:
-    """What the agent tells the user. Said as the nth of its kind in a turn, it is the same after a restart."""
+    """What the agent tells the user. The nth of the same text in a turn stays the same after a restart."""
     tool = "ask" if awaiting_input else "say"
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     body: dict[str, Any] = {"text": text}

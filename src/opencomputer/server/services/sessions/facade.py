@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
+from opencomputer.server.services.sessions.tools import Tools
 
 
 @dataclass(frozen=True)
@@ -12,3 +13,4 @@ class DurableServices:
     """The services of durable sessions, one field each."""
 
     client_tokens: ClientTokens
+    tools: Tools

@@ -232,7 +232,7 @@ class OpenDesk:
         return self._with_notice(outcome.answer)
 
     async def _unless_closed(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Do work until the tools are closed. Raises _Unknown then, or when the work raised what it must not."""
+        """Do work until the tools are closed. Raises _Unknown then, and for whatever was not foreseen."""
         task = asyncio.create_task(work)
         closing = asyncio.create_task(self._closing.wait())
         try:

@@ -45,8 +45,8 @@ TOOLS: Mapping[str, ToolKind] = {
     for kind in (
         ToolKind(
             "bash",
-            "Run a command in a new shell of the work machine. Nothing carries over from one call to the next "
-            "but files and background processes: use absolute paths, or begin with `cd /workspace &&`. "
+            "Run a command in a new shell of the work machine. Nothing carries over from one call to the "
+            "next but files and background processes: use absolute paths, or begin with `cd /workspace &&`. "
             "Gives the exit code, stdout and stderr; of very long output only both ends.",
             BashArguments,
         ),
