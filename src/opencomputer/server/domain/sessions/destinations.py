@@ -10,6 +10,9 @@ from opencomputer.server.domain.secrets import Ciphertext
 from opencomputer.server.domain.sessions.events import Level
 from opencomputer.wire.ids import DeliveryId, DestinationId, EventId, SessionId
 
+ATTEMPTS = 8
+"""How often a delivery is tried before it is given up, and once more when it is asked for again."""
+
 
 @dataclass(frozen=True)
 class Destination:

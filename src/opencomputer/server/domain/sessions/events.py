@@ -32,6 +32,7 @@ SANDBOX_LOST = "sandbox.lost"
 SANDBOX_RESTORED = "sandbox.restored"
 SESSION_REWOUND = "session.rewound"
 SESSION_FORKED = "session.forked"
+SESSION_ARCHIVED = "session.archived"
 
 
 class Level(StrEnum):

@@ -6,7 +6,8 @@ from alembic import context
 
 from opencomputer.server.stores.sql.image_tables import images
 from opencomputer.server.stores.sql.preview_tables import previews
+from opencomputer.server.stores.sql.sessions.schema import sessions
 
-assert images.metadata is previews.metadata, "all tables are described in one place"
+assert images.metadata is previews.metadata is sessions.metadata, "all tables are described in one place"
 context.configure(connection=context.config.attributes["connection"], target_metadata=previews.metadata)
 context.run_migrations()

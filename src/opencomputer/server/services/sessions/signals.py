@@ -1,0 +1,119 @@
+"""Who waits in this process for something to happen to a session is woken, and looks what it was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+from opencomputer.wire.ids import SessionId
+
+
+class Hint:
+    """Something to wait for. What happens between two waits is seen by the second one."""
+
+    def __init__(self) -> None:
+        self._happened = asyncio.Event()
+
+    def tell(self) -> None:
+        self._happened.set()
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Until something has happened since the last time; False when that took longer than `seconds`.
+
+        Look after it has returned, not before: what happened earlier is not told again.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._happened.wait()
+        happened = self._happened.is_set()
+        self._happened.clear()
+        return happened
+
+
+class QueuedHint(Hint):
+    """Which sessions were said to have a turn to run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sessions: set[SessionId] = set()
+
+    def tell_of(self, session_id: SessionId) -> None:
+        self._sessions.add(session_id)
+        self.tell()
+
+    def take(self) -> set[SessionId]:
+        """Those since the last time."""
+        taken, self._sessions = self._sessions, set()
+        return taken
+
+
+class ProcessSignals:
+    """Implements SessionSignals. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._appended: dict[SessionId, set[Hint]] = defaultdict(set)
+        self._canceled: dict[SessionId, set[Hint]] = defaultdict(set)
+        self._queued: set[QueuedHint] = set()
+        self._delivery: set[Hint] = set()
+
+    def appended(self, session_id: SessionId) -> None:
+        for hint in self._appended.get(session_id, ()):
+            hint.tell()
+
+    def canceled(self, session_id: SessionId) -> None:
+        for hint in self._canceled.get(session_id, ()):
+            hint.tell()
+
+    def queued(self, session_id: SessionId) -> None:
+        for hint in self._queued:
+            hint.tell_of(session_id)
+
+    def delivery(self) -> None:
+        for hint in self._delivery:
+            hint.tell()
+
+    @contextmanager
+    def on_appended(self, session_id: SessionId) -> Generator[Hint]:
+        """Woken when the session's log has grown."""
+        with _among(self._appended, session_id) as hint:
+            yield hint
+
+    @contextmanager
+    def on_canceled(self, session_id: SessionId) -> Generator[Hint]:
+        """Woken when the session's turn is to stop, or is fenced."""
+        with _among(self._canceled, session_id) as hint:
+            yield hint
+
+    @contextmanager
+    def on_queued(self) -> Generator[QueuedHint]:
+        """Woken when any session has a turn to run."""
+        hint = QueuedHint()
+        self._queued.add(hint)
+        try:
+            yield hint
+        finally:
+            self._queued.discard(hint)
+
+    @contextmanager
+    def on_delivery(self) -> Generator[Hint]:
+        """Woken when something is to be delivered."""
+        hint = Hint()
+        self._delivery.add(hint)
+        try:
+            yield hint
+        finally:
+            self._delivery.discard(hint)
+
+
+@contextmanager
+def _among(hints: dict[SessionId, set[Hint]], session_id: SessionId) -> Generator[Hint]:
+    hint = Hint()
+    hints[session_id].add(hint)
+    try:
+        yield hint
+    finally:
+        hints[session_id].discard(hint)
+        if not hints[session_id]:
+            del hints[session_id]
