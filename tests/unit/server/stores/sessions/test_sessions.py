@@ -70,6 +70,17 @@ async def test_the_same_key_gives_the_same_session(node: Node) -> None:
     assert len(await node.tables.sessions.list(node.org_id, SessionFilter(), limit=9)) == 1
 
 
+async def test_finds_what_a_request_made_before(node: Node) -> None:
+    session = await node.admit(key="k", idempotency_key="i")
+    replay = node.tables.sessions.replay
+    assert await replay(node.org_id, "h", key="k", idempotency_key=None) == session
+    assert await replay(node.org_id, "h", key=None, idempotency_key="i") == session
+    assert await replay(node.org_id, "h", key=None, idempotency_key=None) is None
+    assert await replay(OrgId("other"), "h", key="k", idempotency_key="i") is None
+    with pytest.raises(IdempotencyMismatch):
+        await replay(node.org_id, "other", key="k", idempotency_key=None)
+
+
 async def test_a_session_that_starts_without_an_input_waits_for_one(node: Node) -> None:
     forked = NewEvent("session.forked", Level.PROGRESS, {"summary": "of another"})
     session = await node.admit(input=forked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -48,6 +48,21 @@ _INPUT_KEY = "input:"
 """Before the keys that callers choose, so that none is one of ours."""
 
 
+@dataclass(frozen=True)
+class _Request:
+    """What tells a request for a session from others."""
+
+    org_id: OrgId
+    hash: str
+    key: str | None
+    idempotency_key: str | None
+
+    @classmethod
+    def of(cls, admission: Admission) -> _Request:
+        session = admission.session
+        return cls(session.org_id, admission.request_hash, session.key, admission.idempotency_key)
+
+
 class SqlSessionStore:
     """Implements SessionStore."""
 
@@ -59,7 +74,7 @@ class SqlSessionStore:
     async def admit(self, admission: Admission) -> Admitted:
         try:
             async with self._database.write() as connection:
-                earlier = await _earlier(connection, admission)
+                earlier = await _earlier(connection, _Request.of(admission))
                 if earlier is not None:
                     return Admitted(earlier, replayed=True)
                 opened = await _insert(connection, admission)
@@ -67,12 +82,18 @@ class SqlSessionStore:
         except IntegrityError:
             # Somebody else's request with the same key was there first, and is committed now.
             async with self._database.read() as connection:
-                earlier = await _earlier(connection, admission)
+                earlier = await _earlier(connection, _Request.of(admission))
             if earlier is None:
                 raise
             return Admitted(earlier, replayed=True)
         self._writer.tell(opened)
         return Admitted(admitted, replayed=False)
+
+    async def replay(
+        self, org_id: OrgId, request_hash: str, *, key: str | None, idempotency_key: str | None
+    ) -> Session | None:
+        async with self._database.read() as connection:
+            return await _earlier(connection, _Request(org_id, request_hash, key, idempotency_key))
 
     async def get(self, org_id: OrgId, session_id: SessionId) -> Session | None:
         return await self._first((sessions.c.id == session_id) & (sessions.c.org_id == org_id))
@@ -190,20 +211,19 @@ def _conditions(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
     return conditions
 
 
-async def _earlier(connection: AsyncConnection, admission: Admission) -> Session | None:
+async def _earlier(connection: AsyncConnection, request: _Request) -> Session | None:
     """The session that this request, or another one with a key of it, has made."""
-    session = admission.session
-    same = {"key": session.key, "idempotency_key": admission.idempotency_key}
+    same = {"key": request.key, "idempotency_key": request.idempotency_key}
     for name, value in same.items():
         if value is None:
             continue
-        query = sa.select(sessions).where(sessions.c.org_id == session.org_id, sessions.c[name] == value)
+        query = sa.select(sessions).where(sessions.c.org_id == request.org_id, sessions.c[name] == value)
         row = (await connection.execute(query)).first()
         if row is None:
             continue
-        if row.request_hash != admission.request_hash:
+        if row.request_hash != request.hash:
             what = "the create key" if name == "key" else "this idempotency key"
-            raise IdempotencyMismatch(f"{what} was already used with a different request", param=name)
+            raise IdempotencyMismatch(f"{what} was already used with a different request", field=name)
         return (await with_last_turns(connection, [row]))[0]
     return None
 
