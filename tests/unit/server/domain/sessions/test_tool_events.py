@@ -73,7 +73,7 @@ async def test_a_crash_leaves_calls_whose_outcome_is_reported_as_unknown() -> No
     assert "unknown:\n- bash: make deploy\n" in text
     assert "- bash: make (exit code 0)" in text
     assert "- made" in text
-    assert "read" not in text
+    assert "- read" not in text
     notes = past.notes()
     assert [(note.refs["call"], note.body["unknown"]) for note in notes] == [("x.3", True), ("x.2", True)]
     again = interruption(await committed(*log, *notes))
