@@ -1,0 +1,1 @@
+"""Sending webhooks over HTTP."""
