@@ -35,6 +35,7 @@ ALLOWED: Mapping[str, Sequence[str]] = {
     "server.machines": (*_PLUGIN, "inside.guest.protocol", "inside"),
     "server.models": _PLUGIN,
     "server.runtimes": _PLUGIN,
+    "server.webhooks": _PLUGIN,
     "server.stores.sql": _PLUGIN,
     "server.stores.artefacts": _PLUGIN,
     "server.stores.keyring": _PLUGIN,
@@ -113,7 +114,14 @@ def test_the_package_itself_imports_only_the_sdk() -> None:
 
 
 def test_only_main_names_concrete_plugins() -> None:
-    plugins = ("server.drivers", "server.network", "server.models", "server.stores", "server.machines")
+    plugins = (
+        "server.drivers",
+        "server.network",
+        "server.models",
+        "server.stores",
+        "server.machines",
+        "server.webhooks",
+    )
     strangers = [
         str(found)
         for found in imports()

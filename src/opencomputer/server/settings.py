@@ -92,6 +92,7 @@ class Settings:
     models: ModelOptions = ModelOptions()
     audit: AuditOptions = AuditOptions()
     tool_event_level: Level = Level.INTERNAL
+    allow_private_webhooks: bool = False
     name_servers: tuple[tuple[str, int], ...] = ()
     trust_host_certificates: bool = True
     log_level: str = "info"
@@ -132,6 +133,7 @@ def load_settings(environment: Mapping[str, str], overrides: Overrides = Overrid
             days=reader.get("AUDIT_DAYS", _positive, 30),
             events=reader.get("AUDIT_EVENTS", _positive, 1_000_000),
         ),
+        allow_private_webhooks=reader.get("ALLOW_PRIVATE_WEBHOOKS", _switch, False),
         tool_event_level=reader.get("TOOL_EVENT_LEVEL", _tool_event_level, Level.INTERNAL),
         name_servers=reader.get("NAME_SERVERS", _name_servers, ()),
         trust_host_certificates=reader.get("TRUST_HOST_CERTIFICATES", _switch, True),

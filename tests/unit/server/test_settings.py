@@ -155,6 +155,7 @@ def test_all_faults_are_reported_at_once() -> None:
         ("ANTHROPIC_BASE_URL", "models.example"),
         ("LOG_LEVEL", "INFO"),
         ("TOOL_EVENT_LEVEL", "user"),
+        ("ALLOW_PRIVATE_WEBHOOKS", "yes"),
         ("BOOTSTRAP_API_KEY", "osb_short"),
     ],
 )

@@ -39,8 +39,8 @@ class Names:
         return self.addresses
 
 
-def lenient(**options: float) -> HttpWebhookSender:
-    return HttpWebhookSender(allow_private=True, **options)
+def lenient(total_seconds: float = 15) -> HttpWebhookSender:
+    return HttpWebhookSender(allow_private=True, total_seconds=total_seconds)
 
 
 async def test_a_webhook_arrives_as_it_was_made() -> None:
