@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,9 +15,10 @@ import uvloop
 import opencomputer.inside
 from opencomputer.server.clock import SystemClock
 from opencomputer.server.composition import Plugins, compose
+from opencomputer.server.contracts.agents import AgentTables
 from opencomputer.server.contracts.driver import Driver
 from opencomputer.server.contracts.models import ModelProvider
-from opencomputer.server.contracts.secrets import SecretTables
+from opencomputer.server.contracts.secrets import EncryptedRows, SecretTables
 from opencomputer.server.drivers.fake.driver import FakeConfig, FakeDriver
 from opencomputer.server.drivers.gvisor.config import GvisorConfig
 from opencomputer.server.drivers.gvisor.driver import GvisorDriver
@@ -54,6 +55,9 @@ from opencomputer.server.stores.sql.patches import SqlPatchStore
 from opencomputer.server.stores.sql.previews import SqlGrantStore, SqlPreviewStore
 from opencomputer.server.stores.sql.sandboxes import SqlSandboxStore
 from opencomputer.server.stores.sql.secrets import SqlSecretRows, SqlSecretStoreRows
+from opencomputer.server.stores.sql.sessions.agent_history import SqlAgentHistory
+from opencomputer.server.stores.sql.sessions.agents import SqlAgentStore
+from opencomputer.server.stores.sql.sessions.credentials import SqlCredentialStore
 from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
 from opencomputer.server.templates.layers import InstalledTemplates
 from opencomputer.server.templates.runtime import ensure_runtime
@@ -127,7 +131,7 @@ async def _plugins(
         clock=clock,
         metadata_at=isolation.metadata_at,
         secrets=secrets,
-        keyring=await _open_keyring(settings.data, secrets),
+        keyring=await _open_keyring(settings.data, _encrypted(database)),
         gate=names.table,
         trust=isolation.trust,
         egress_events=egress_events,
@@ -203,35 +207,44 @@ def _secret_tables(database: Database) -> SecretTables:
     return SecretTables(SqlSecretStoreRows(database), SqlSecretRows(database), SqlHoldingRows(database))
 
 
-async def _open_keyring(data: Path, tables: SecretTables) -> FileKeyring:
-    stored = len(await tables.secrets.all())
+def _agent_tables(database: Database) -> AgentTables:
+    return AgentTables(SqlAgentStore(database), SqlAgentHistory(database), SqlCredentialStore(database))
+
+
+def _encrypted(database: Database) -> Sequence[EncryptedRows]:
+    """Every table with something that the keyring opens."""
+    return SqlSecretRows(database), SqlCredentialStore(database)
+
+
+async def _open_keyring(data: Path, tables: Sequence[EncryptedRows]) -> FileKeyring:
+    stored = sum([len(await rows.values()) for rows in tables])
     return await asyncio.to_thread(FileKeyring.open_or_create, DataFolder(data).keyring, stored=stored)
 
 
 async def rotate_keyring(data: Path) -> Rotated:
-    """Make a new key and encrypt every secret with it, whether or not a server is running.
+    """Make a new key and encrypt everything with it, whether or not a server is running.
 
     Raises KeyringDamaged.
     """
-    async with _stored_secrets(data) as tables:
-        return await rotate(await _open_keyring(data, tables), tables.secrets)
+    async with _stored_values(data) as tables:
+        return await rotate(await _open_keyring(data, tables), tables)
 
 
 async def forget_secrets(data: Path) -> int:
-    """Remove every secret that no key opens, and make a new key where there is none. Returns how many."""
-    async with _stored_secrets(data) as tables:
-        versions = [secret.ciphertext.key_version for _, secret in await tables.secrets.all()]
+    """Remove everything that no key opens, and make a new key where there is none. Returns how many."""
+    async with _stored_values(data) as tables:
+        versions = [value.ciphertext.key_version for rows in tables for value in await rows.values()]
         # Never a version that some ciphertext names already: that was another key.
         first = max(versions, default=0) + 1
         keyring = FileKeyring.open_or_create(DataFolder(data).keyring, first_version=first)
-        return await forget_unreadable(keyring, tables.secrets)
+        return await forget_unreadable(keyring, tables)
 
 
 @asynccontextmanager
-async def _stored_secrets(data: Path) -> AsyncGenerator[SecretTables]:
+async def _stored_values(data: Path) -> AsyncGenerator[Sequence[EncryptedRows]]:
     database = Database.sqlite(DataFolder(data).database)
     await database.open()
     try:
-        yield _secret_tables(database)
+        yield _encrypted(database)
     finally:
         await database.close()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from opencomputer.server.contracts.secrets import SecretStoreFields
+from opencomputer.server.contracts.secrets import EncryptedValue, Place, SecretStoreFields
 from opencomputer.server.domain.egress import EgressRules
 from opencomputer.server.domain.errors import Conflict, InvalidInput, NotFound, SecretUnreadable
 from opencomputer.server.domain.sandbox import TERMINAL
@@ -111,23 +111,28 @@ class MemorySecretRows:
         self._tables.deleted[row.id] = at
         return True
 
-    async def all(self) -> Sequence[tuple[OrgId, Secret]]:
-        await self._tables.moment("secrets.all")
+    async def values(self) -> Sequence[EncryptedValue]:
+        await self._tables.moment("secrets.values")
         stores = self._tables.secret_stores
-        return [(stores[row.store_id].org_id, row) for row in sorted(self._rows.values(), key=lambda r: r.id)]
+        return [
+            EncryptedValue(
+                row.id, SecretPlace(stores[row.store_id].org_id, row.store_id, row.id), row.ciphertext
+            )
+            for row in sorted(self._rows.values(), key=lambda r: r.id)
+        ]
 
-    async def recrypt(self, secret_id: SecretId, before: Ciphertext, after: Ciphertext) -> bool:
+    async def recrypt(self, value_id: str, before: Ciphertext, after: Ciphertext) -> bool:
         await self._tables.moment("secrets.recrypt")
-        row = self._rows.get(secret_id)
+        row = self._rows.get(SecretId(value_id))
         if row is None or row.ciphertext != before:
             return False
-        self._rows[secret_id] = replace(row, ciphertext=after)
+        self._rows[row.id] = replace(row, ciphertext=after)
         return True
 
-    async def remove(self, secret_id: SecretId) -> bool:
+    async def remove(self, value_id: str) -> bool:
         await self._tables.moment("secrets.remove")
-        self._tables.deleted.pop(secret_id, None)
-        return self._rows.pop(secret_id, None) is not None
+        self._tables.deleted.pop(value_id, None)
+        return self._rows.pop(SecretId(value_id), None) is not None
 
     def _of(self, store_id: SecretStoreId) -> Sequence[Secret]:
         return [row for row in self._rows.values() if row.store_id == store_id]
@@ -220,10 +225,10 @@ class PlainKeyring:
         self.newest = 1
         self.versions: list[int] = [1]
 
-    def encrypt(self, value: str, place: SecretPlace) -> Ciphertext:
+    def encrypt(self, value: str, place: Place) -> Ciphertext:
         return Ciphertext(self.newest, place.associated_data + b"\0\0" + value.encode())
 
-    def decrypt(self, ciphertext: Ciphertext, place: SecretPlace) -> str:
+    def decrypt(self, ciphertext: Ciphertext, place: Place) -> str:
         where, _, value = ciphertext.data.partition(b"\0\0")
         if where != place.associated_data or ciphertext.key_version not in self.versions:
             raise SecretUnreadable

@@ -49,6 +49,11 @@ class ModelProvider(Protocol):
     def name(self) -> str: ...
 
     @property
+    def providers(self) -> frozenset[str]:
+        """Whose models it answers for: what stands before the slash of a model's name."""
+        ...
+
+    @property
     def available(self) -> bool:
         """False when every request would be refused, for want of a key for instance."""
         ...

@@ -13,10 +13,9 @@ from opencomputer.server.domain.secrets import (
     Layer,
     Seal,
     Secret,
-    SecretPlace,
     SecretStore,
 )
-from opencomputer.wire.ids import OrgId, SandboxId, SecretId, SecretStoreId
+from opencomputer.wire.ids import OrgId, SandboxId, SecretStoreId
 
 
 class KeyringDamaged(Exception):
@@ -27,15 +26,22 @@ class KeyringMissing(KeyringDamaged):
     """Secrets are stored, and the keys that open them are not there."""
 
 
+class Place(Protocol):
+    """Where a value belongs, whatever it is: no two values have the same."""
+
+    @property
+    def associated_data(self) -> bytes: ...
+
+
 class Keyring(Protocol):
     """Encrypts values with the newest of several keys, and decrypts those of every key it has.
 
     Authenticated: what was changed, or taken to another place, does not open.
     """
 
-    def encrypt(self, value: str, place: SecretPlace) -> Ciphertext: ...
+    def encrypt(self, value: str, place: Place) -> Ciphertext: ...
 
-    def decrypt(self, ciphertext: Ciphertext, place: SecretPlace) -> str:
+    def decrypt(self, ciphertext: Ciphertext, place: Place) -> str:
         """Raises SecretUnreadable; its message says which key is missing, and nothing of the value."""
         ...
 
@@ -56,6 +62,31 @@ class KeyringUpkeep(Keyring, Protocol):
 
     @property
     def versions(self) -> Sequence[int]: ...
+
+
+@dataclass(frozen=True)
+class EncryptedValue:
+    """A stored value that the keyring opens in its place."""
+
+    id: str
+    place: Place
+    ciphertext: Ciphertext
+
+
+class EncryptedRows(Protocol):
+    """Any table with encrypted values, as the change of keys sees it."""
+
+    async def values(self) -> Sequence[EncryptedValue]:
+        """Of all organisations, deleted ones included."""
+        ...
+
+    async def recrypt(self, value_id: str, before: Ciphertext, after: Ciphertext) -> bool:
+        """Compare-and-set. False: it is not `before` any more."""
+        ...
+
+    async def remove(self, value_id: str) -> bool:
+        """Remove a value for good, whoever uses it: for those that nobody can read any more."""
+        ...
 
 
 class SecretStoreFields(TypedDict, total=False):
@@ -89,7 +120,7 @@ class SecretStoreRows(Protocol):
         ...
 
 
-class SecretRows(Protocol):
+class SecretRows(EncryptedRows, Protocol):
     """Secrets of stores that are there. The caller has checked whose those are."""
 
     async def set(self, secret: Secret, *, most: int) -> Secret:
@@ -110,18 +141,6 @@ class SecretRows(Protocol):
         ...
 
     async def delete(self, store_id: SecretStoreId, name: str, at: datetime) -> bool: ...
-
-    async def all(self) -> Sequence[tuple[OrgId, Secret]]:
-        """Of all organisations, deleted ones included: for the change of keys."""
-        ...
-
-    async def recrypt(self, secret_id: SecretId, before: Ciphertext, after: Ciphertext) -> bool:
-        """Compare-and-set. False: it is not `before` any more."""
-        ...
-
-    async def remove(self, secret_id: SecretId) -> bool:
-        """Remove a secret for good, whoever holds it: for those that nobody can read any more."""
-        ...
 
 
 class HoldingRows(Protocol):

@@ -53,6 +53,7 @@ class AnthropicModel:
     """
 
     name = "anthropic"
+    providers = frozenset({"anthropic"})
 
     def __init__(
         self,

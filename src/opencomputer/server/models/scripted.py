@@ -49,6 +49,7 @@ class ScriptedModel:
     """
 
     name = "scripted"
+    providers = frozenset({"anthropic", "openai"})
     available = True
 
     def __init__(self, script: Script, clock: Clock) -> None:

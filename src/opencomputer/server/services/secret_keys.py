@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from opencomputer.server.contracts.secrets import Keyring, KeyringUpkeep, SecretRows
+from opencomputer.server.contracts.secrets import EncryptedRows, EncryptedValue, Keyring, KeyringUpkeep
 from opencomputer.server.domain.errors import SecretUnreadable
-from opencomputer.server.domain.secrets import Secret, SecretPlace
-from opencomputer.wire.ids import OrgId
 
 
 @dataclass(frozen=True)
@@ -24,38 +22,40 @@ class Rotated:
     dropped: Sequence[int]
 
 
-async def rotate(keyring: KeyringUpkeep, secrets: SecretRows) -> Rotated:
-    """Make a new key and encrypt every secret with it, while others use the keyring, too.
+async def rotate(keyring: KeyringUpkeep, tables: Sequence[EncryptedRows]) -> Rotated:
+    """Make a new key and encrypt every value with it, while others use the keyring, too.
 
     Only keys that opened nothing when this began are dropped: somebody may still be writing with the last.
     """
-    used = {secret.ciphertext.key_version for _, secret in await secrets.all()} | {keyring.newest}
-    unused = [version for version in keyring.versions if version not in used]
+    used = {value.ciphertext.key_version for rows in tables for value in await rows.values()}
+    unused = [version for version in keyring.versions if version not in used | {keyring.newest}]
     version = keyring.add_key()
     encrypted = unreadable = 0
-    for org_id, secret in await secrets.all():
-        place = SecretPlace(org_id, secret.store_id, secret.id)
-        value = _value(keyring, org_id, secret)
-        if value is None:
-            unreadable += 1
-            continue
-        # False: it was set anew meanwhile, with the new key.
-        encrypted += await secrets.recrypt(secret.id, secret.ciphertext, keyring.encrypt(value, place))
+    for rows in tables:
+        for value in await rows.values():
+            opened = _opened(keyring, value)
+            if opened is None:
+                unreadable += 1
+                continue
+            # False: it was set anew meanwhile, with the new key.
+            anew = keyring.encrypt(opened, value.place)
+            encrypted += await rows.recrypt(value.id, value.ciphertext, anew)
     keyring.drop(unused)
     return Rotated(version, encrypted, unreadable, unused)
 
 
-async def forget_unreadable(keyring: Keyring, secrets: SecretRows) -> int:
-    """Remove every secret that the keyring does not open: its keys are lost. Returns how many."""
+async def forget_unreadable(keyring: Keyring, tables: Sequence[EncryptedRows]) -> int:
+    """Remove every value that the keyring does not open: its keys are lost. Returns how many."""
     removed = 0
-    for org_id, secret in await secrets.all():
-        if _value(keyring, org_id, secret) is None:
-            removed += await secrets.remove(secret.id)
+    for rows in tables:
+        for value in await rows.values():
+            if _opened(keyring, value) is None:
+                removed += await rows.remove(value.id)
     return removed
 
 
-def _value(keyring: Keyring, org_id: OrgId, secret: Secret) -> str | None:
+def _opened(keyring: Keyring, value: EncryptedValue) -> str | None:
     try:
-        return keyring.decrypt(secret.ciphertext, SecretPlace(org_id, secret.store_id, secret.id))
+        return keyring.decrypt(value.ciphertext, value.place)
     except SecretUnreadable:
         return None

@@ -7,10 +7,19 @@ from dataclasses import replace
 
 import pytest
 
+from opencomputer.server.contracts.secrets import EncryptedValue
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import Conflict, InvalidInput, NotFound
 from opencomputer.server.domain.sandbox import SandboxState, StopReason
-from opencomputer.server.domain.secrets import Ciphertext, Layer, Seal, Sealing, Secret, SecretStore
+from opencomputer.server.domain.secrets import (
+    Ciphertext,
+    Layer,
+    Seal,
+    Sealing,
+    Secret,
+    SecretPlace,
+    SecretStore,
+)
 from opencomputer.server.domain.snapshot import Origin
 from opencomputer.wire.ids import OrgId, SandboxId
 from tests.support import rows
@@ -136,10 +145,11 @@ async def test_a_ciphertext_is_only_replaced_by_who_knows_it(stores: Stores) -> 
     new = Ciphertext(2, b"encrypted anew")
     assert not await stores.secrets.recrypt(secret.id, Ciphertext(1, b"another"), new)
     assert await stores.secrets.recrypt(secret.id, secret.ciphertext, new)
-    assert await stores.secrets.all() == [(org, replace(secret, ciphertext=new))]
+    place = SecretPlace(org, store.id, secret.id)
+    assert await stores.secrets.values() == [EncryptedValue(secret.id, place, new)]
     assert await stores.secrets.remove(secret.id)
     assert not await stores.secrets.remove(secret.id)
-    assert await stores.secrets.all() == []
+    assert await stores.secrets.values() == []
 
 
 async def test_layers_come_in_the_order_of_their_names(stores: Stores) -> None:
@@ -209,7 +219,7 @@ async def test_what_was_deleted_stays_for_its_holders_and_goes_with_the_last(sto
     assert await stores.holdings.sweep(rows.at(2)) == 1
     holding = await stores.holdings.holding(sandbox.id)
     assert (holding.stores, holding.seals, holding.secrets) == ([], [], {})
-    assert await stores.secrets.all() == []
+    assert await stores.secrets.values() == []
 
 
 async def test_what_is_there_is_never_swept(stores: Stores) -> None:

@@ -20,9 +20,9 @@ from typing import Any, cast
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from opencomputer.server.contracts.secrets import KeyringDamaged, KeyringMissing
+from opencomputer.server.contracts.secrets import KeyringDamaged, KeyringMissing, Place
 from opencomputer.server.domain.errors import SecretUnreadable
-from opencomputer.server.domain.secrets import Ciphertext, SecretPlace
+from opencomputer.server.domain.secrets import Ciphertext
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -68,13 +68,13 @@ class FileKeyring:
     def versions(self) -> Sequence[int]:
         return sorted(self._current().by_version)
 
-    def encrypt(self, value: str, place: SecretPlace) -> Ciphertext:
+    def encrypt(self, value: str, place: Place) -> Ciphertext:
         keys = self._current()
         nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = AESGCM(keys.by_version[keys.newest]).encrypt(nonce, value.encode(), place.associated_data)
         return Ciphertext(keys.newest, nonce + sealed)
 
-    def decrypt(self, ciphertext: Ciphertext, place: SecretPlace) -> str:
+    def decrypt(self, ciphertext: Ciphertext, place: Place) -> str:
         key = self._current().by_version.get(ciphertext.key_version)
         if key is None:
             raise SecretUnreadable(f"the keyring of this server has no key {ciphertext.key_version}")

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from opencomputer.server.contracts.secrets import SecretStoreFields
+from opencomputer.server.contracts.secrets import EncryptedValue, SecretStoreFields
 from opencomputer.server.domain.errors import Conflict, InvalidInput, NotFound
-from opencomputer.server.domain.secrets import Ciphertext, Secret, SecretStore
+from opencomputer.server.domain.secrets import Ciphertext, Secret, SecretPlace, SecretStore
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.secret_tables import secret_stores, secrets
 from opencomputer.wire.ids import OrgId, SecretId, SecretStoreId
@@ -112,21 +112,26 @@ class SqlSecretRows:
         there = (secrets.c.store_id == store_id) & (secrets.c.name == name) & secrets.c.deleted_at.is_(None)
         return await self._database.run(secrets.update().where(there).values(deleted_at=at)) > 0
 
-    async def all(self) -> Sequence[tuple[OrgId, Secret]]:
+    async def values(self) -> Sequence[EncryptedValue]:
         query = sa.select(secrets, secret_stores.c.org_id).join(secret_stores).order_by(secrets.c.id)
-        return [(OrgId(row.org_id), secret_of(row)) for row in await self._database.rows(query)]
+        return [_encrypted(row) for row in await self._database.rows(query)]
 
-    async def recrypt(self, secret_id: SecretId, before: Ciphertext, after: Ciphertext) -> bool:
+    async def recrypt(self, value_id: str, before: Ciphertext, after: Ciphertext) -> bool:
         unchanged = (
-            (secrets.c.id == secret_id)
+            (secrets.c.id == value_id)
             & (secrets.c.key_version == before.key_version)
             & (secrets.c.ciphertext == before.data)
         )
         values = {"key_version": after.key_version, "ciphertext": after.data}
         return await self._database.run(secrets.update().where(unchanged).values(values)) > 0
 
-    async def remove(self, secret_id: SecretId) -> bool:
-        return await self._database.run(secrets.delete().where(secrets.c.id == secret_id)) > 0
+    async def remove(self, value_id: str) -> bool:
+        return await self._database.run(secrets.delete().where(secrets.c.id == value_id)) > 0
+
+
+def _encrypted(row: sa.Row[Any]) -> EncryptedValue:
+    place = SecretPlace(OrgId(row.org_id), SecretStoreId(row.store_id), SecretId(row.id))
+    return EncryptedValue(row.id, place, Ciphertext(row.key_version, row.ciphertext))
 
 
 def _there(org_id: OrgId, store_id: SecretStoreId) -> sa.ColumnElement[bool]:

@@ -6,8 +6,10 @@ from alembic import context
 
 from opencomputer.server.stores.sql.image_tables import images
 from opencomputer.server.stores.sql.preview_tables import previews
+from opencomputer.server.stores.sql.sessions.agent_tables import agents
 from opencomputer.server.stores.sql.sessions.schema import sessions
 
-assert images.metadata is previews.metadata is sessions.metadata, "all tables are described in one place"
+# All tables are described in one place.
+assert images.metadata is previews.metadata is sessions.metadata is agents.metadata
 context.configure(connection=context.config.attributes["connection"], target_metadata=previews.metadata)
 context.run_migrations()
