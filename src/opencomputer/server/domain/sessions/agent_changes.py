@@ -58,8 +58,8 @@ class Edit:
     """How an agent is to be. Everything is checked.
 
     `agent` has its bindings as they will be; its revision, version and times are as before. `behaviour` None:
-    it stays. Without `activate`, a new behaviour becomes a revision and no more. `deployment` None: the change
-    is none, as when an earlier revision is activated.
+    it stays. Without `activate`, a new behaviour becomes a revision and no more. `deployment` None: the
+    change is none, as when an earlier revision is activated.
     """
 
     agent: Agent

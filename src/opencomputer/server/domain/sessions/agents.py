@@ -77,7 +77,8 @@ class Revision:
 class Agent:
     """Configuration that sessions are started from. `version` counts every change, of whatever kind.
 
-    `credential` is a credential's id or MANAGED; None: the organisation's default. `revision` is the active one.
+    `credential` is a credential's id or MANAGED; None: the organisation's default. `revision` is the active
+    one.
     """
 
     id: AgentId
@@ -283,8 +284,8 @@ def check_limits(limits: SessionLimits | None) -> SessionLimits | None:
     return limits
 
 
-def check_checkpoints(kept: int) -> int:
-    if not 0 <= kept <= MAX_CHECKPOINTS_KEPT:
+def check_checkpoints(kept: int | None) -> int | None:
+    if kept is not None and not 0 <= kept <= MAX_CHECKPOINTS_KEPT:
         raise InvalidInput(
             f"checkpoints.keep: must be between 0 and {MAX_CHECKPOINTS_KEPT}", field="checkpoints.keep"
         )

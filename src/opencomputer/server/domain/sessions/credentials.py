@@ -84,11 +84,11 @@ def last4(key: str) -> str:
     return key[-_SHOWN:] if len(key) >= 4 * _SHOWN else ""
 
 
-def check_matches(credential: ModelCredential, provider: str) -> None:
+def check_matches(credential: ModelCredential, provider: str, field: str = "credential") -> None:
+    """Raises CredentialMismatch."""
     if credential.provider != provider:
         raise CredentialMismatch(
-            f"credential: {credential.id} is for {credential.provider}, the model is of {provider}",
-            field="credential",
+            f"{field}: {credential.id} is for {credential.provider}, not for {provider}", field=field
         )
 
 

@@ -37,6 +37,10 @@ def new_model_credential_id() -> ModelCredentialId:
     return ModelCredentialId(f"cred_{_random()}")
 
 
+def new_activation_id() -> str:
+    return f"act_{_random()}"
+
+
 def new_session_id() -> SessionId:
     return SessionId(f"ses_{_random()}")
 

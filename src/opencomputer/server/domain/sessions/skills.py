@@ -121,7 +121,7 @@ def decoded(path: str, content: bytes) -> str:
 
 
 def bundle_of(files: Iterable[SkillText]) -> SkillBundle | None:
-    """Skills as they are kept; None when there are none. Raises InvalidSkills saying what is wrong with them."""
+    """Skills as they are kept; None when there are none. Raises InvalidSkills saying what is wrong."""
     kept = [each for each in files if not is_ignored(check_path(each.path))]
     if not kept:
         return None
