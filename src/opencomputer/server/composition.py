@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from opencomputer.server.contracts.agents import AgentTables
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.egress import EgressEventStore, EgressGate
@@ -14,6 +16,7 @@ from opencomputer.server.contracts.images import ImageStore, NamedSnapshotStore,
 from opencomputer.server.contracts.machine import Machines
 from opencomputer.server.contracts.models import ModelProvider
 from opencomputer.server.contracts.previews import GrantStore, PreviewStore, PreviewStores
+from opencomputer.server.contracts.runtimes import Runtime
 from opencomputer.server.contracts.secrets import Keyring, SecretTables
 from opencomputer.server.contracts.stores import (
     ApiKeyStore,
@@ -27,7 +30,7 @@ from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
 from opencomputer.server.domain.limits import resolve_shape
 from opencomputer.server.domain.previews import PreviewDomains
-from opencomputer.server.durable import compose_durable
+from opencomputer.server.durable import DurableParts, compose_durable
 from opencomputer.server.http.app import create_app
 from opencomputer.server.http.metadata import create_metadata_app
 from opencomputer.server.identity import NodeIdentity
@@ -72,6 +75,7 @@ from opencomputer.server.services.sandboxes.sessions import Sessions
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.server.services.secret_stores import SecretStores
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
+from opencomputer.server.services.sessions.facade import DurableServices
 from opencomputer.server.settings import Settings
 
 # What one idle machine adds to the host; bench density measures it.
@@ -106,6 +110,8 @@ class Plugins:
     trust: str
     """The certificate, in PEM, of who may open TLS on the way out of machines."""
     egress_events: EgressEventStore
+    agent_tables: AgentTables
+    runtimes: Mapping[str, Runtime]
 
 
 @dataclass(frozen=True)
@@ -250,8 +256,20 @@ def _services(
         gateway=gateway,
         clock=clock,
         presentation=_presentation(settings),
-        durable=compose_durable(settings, clock, doors.client_tokens),
+        durable=_durable(settings, plugins, doors),
     )
+
+
+def _durable(settings: Settings, plugins: Plugins, doors: _Doors) -> DurableServices:
+    parts = DurableParts(
+        client_tokens=doors.client_tokens,
+        agents=plugins.agent_tables,
+        runtimes=plugins.runtimes,
+        models=plugins.models,
+        keyring=plugins.keyring,
+        clock=plugins.clock,
+    )
+    return compose_durable(settings, parts)
 
 
 def _presentation(settings: Settings) -> Presentation:

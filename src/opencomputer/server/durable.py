@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opencomputer.server.contracts.agents import AgentTables
 from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.models import ModelProvider
+from opencomputer.server.contracts.runtimes import Runtime
+from opencomputer.server.contracts.secrets import Keyring
+from opencomputer.server.services.sessions.agents import Agents
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
+from opencomputer.server.services.sessions.credentials import Credentials
+from opencomputer.server.services.sessions.deployments import Deployments
+from opencomputer.server.services.sessions.editing import Editing
 from opencomputer.server.services.sessions.facade import DurableServices
 from opencomputer.server.services.sessions.tools import Tools
 from opencomputer.server.settings import Settings
 
 
-def compose_durable(settings: Settings, clock: Clock, client_tokens: ClientTokens) -> DurableServices:
+@dataclass(frozen=True)
+class DurableParts:
+    """What durable sessions are made of."""
+
+    client_tokens: ClientTokens
+    agents: AgentTables
+    runtimes: Mapping[str, Runtime]
+    models: ModelProvider
+    keyring: Keyring
+    clock: Clock
+
+
+def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
+    editing = Editing(parts.agents, parts.clock)
+    credentials = Credentials(parts.agents, parts.keyring, parts.models, parts.clock)
+    agents = Agents(parts.agents, editing, credentials, parts.runtimes)
     return DurableServices(
-        client_tokens=client_tokens,
-        tools=Tools(clock, settings.tool_event_level),
+        client_tokens=parts.client_tokens,
+        tools=Tools(parts.clock, settings.tool_event_level),
+        agents=agents,
+        deployments=Deployments(parts.agents, editing, agents, credentials),
+        credentials=credentials,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +18,7 @@ from opencomputer.server.composition import Plugins, compose
 from opencomputer.server.contracts.agents import AgentTables
 from opencomputer.server.contracts.driver import Driver
 from opencomputer.server.contracts.models import ModelProvider
+from opencomputer.server.contracts.runtimes import Runtime
 from opencomputer.server.contracts.secrets import EncryptedRows, SecretTables
 from opencomputer.server.drivers.fake.driver import FakeConfig, FakeDriver
 from opencomputer.server.drivers.gvisor.config import GvisorConfig
@@ -37,6 +38,7 @@ from opencomputer.server.network.proxy.assembly import Surroundings, egress_prox
 from opencomputer.server.network.proxy.authority import open_authority
 from opencomputer.server.network.resolver import ResolverConfig, Upstreams
 from opencomputer.server.node import running, until_stopped
+from opencomputer.server.runtimes.scripted.runtime import ScriptedRuntime
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.egress_writer import EgressWriter, Retention
@@ -135,6 +137,8 @@ async def _plugins(
         gate=names.table,
         trust=isolation.trust,
         egress_events=egress_events,
+        agent_tables=_agent_tables(database),
+        runtimes=_runtimes(settings),
     )
 
 
@@ -186,6 +190,11 @@ def _model_provider(settings: Settings, clock: SystemClock) -> ModelProvider:
     if options.provider == "scripted":
         return ScriptedModel.from_file(options.script, clock)
     return AnthropicModel(options.anthropic_api_key, base_url=options.anthropic_base_url or DEFAULT_BASE_URL)
+
+
+def _runtimes(settings: Settings) -> Mapping[str, Runtime]:
+    runtimes = [ScriptedRuntime()] if settings.models.provider == "scripted" else []
+    return {each.name: each for each in runtimes}
 
 
 async def create_organisation(name: str, data: Path) -> tuple[str, str]:

@@ -20,6 +20,8 @@ from opencomputer.wire.ids import ModelCredentialId, OrgId
 
 PROVIDERS = ("anthropic", "openai")
 DEFAULT_PROVIDER = "anthropic"
+KEYLESS = frozenset({"scripted"})
+"""Providers with no model behind them: nobody needs a key for those."""
 MAX_KEY_LENGTH = 1024
 _SHOWN = 4
 

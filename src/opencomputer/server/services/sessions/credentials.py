@@ -13,6 +13,7 @@ from opencomputer.server.contracts.secrets import Keyring
 from opencomputer.server.domain.errors import Conflict, NotFound, SecretUnreadable
 from opencomputer.server.domain.sessions.agents import Agent, AgentChange, Deployer, Reason
 from opencomputer.server.domain.sessions.credentials import (
+    KEYLESS,
     CredentialPlace,
     ModelCredential,
     check_credential_name,
@@ -50,8 +51,8 @@ class Credentials:
 
     @property
     def managed(self) -> Collection[str]:
-        """The providers whose models the operator offers."""
-        return self._models.providers if self._models.available else frozenset()
+        """The providers whose models need no key of the organisation's."""
+        return KEYLESS | self._models.providers if self._models.available else KEYLESS
 
     async def create(self, org_id: OrgId, wanted: NewCredential) -> ModelCredential:
         """Raises InvalidInput and Unsupported."""

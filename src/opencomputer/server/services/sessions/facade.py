@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opencomputer.server.services.sessions.agents import Agents
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
+from opencomputer.server.services.sessions.credentials import Credentials
+from opencomputer.server.services.sessions.deployments import Deployments
 from opencomputer.server.services.sessions.tools import Tools
 
 
@@ -14,3 +17,6 @@ class DurableServices:
 
     client_tokens: ClientTokens
     tools: Tools
+    agents: Agents
+    deployments: Deployments
+    credentials: Credentials
