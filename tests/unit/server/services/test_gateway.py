@@ -22,6 +22,7 @@ class RecordingProvider:
     """Implements ModelProvider."""
 
     name = "recording"
+    providers = frozenset({"anthropic"})
     available = True
 
     def __init__(self) -> None:
