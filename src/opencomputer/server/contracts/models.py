@@ -69,3 +69,17 @@ class ModelProvider(Protocol):
     async def close(self) -> None:
         """Let go of connections. Idempotent."""
         ...
+
+
+class KeyedModels(Protocol):
+    """The providers' own APIs, for whoever has a key. Their names are those of `domain/model_apis.py`."""
+
+    def answer(
+        self, provider: str, request: ModelRequest, key: str
+    ) -> AbstractAsyncContextManager[ModelResponse]:
+        """As ModelProvider.answer, with a key that counts for this request alone."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections. Idempotent."""
+        ...

@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Mapping
 
 from opencomputer.server.contracts.driver import Json
 from opencomputer.server.contracts.models import ModelRequest, ModelResponse
+from opencomputer.server.domain.model_apis import ANTHROPIC, MODEL_APIS, ModelApi
 
 MAX_REQUEST_BYTES = 32 << 20
 """What the Messages API itself accepts at most."""
-
-ERROR_TYPES = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    500: "api_error",
-    529: "overloaded_error",
-}
-
-_OPERATIONS = (
-    ("POST", re.compile(r"/v1/messages")),
-    ("POST", re.compile(r"/v1/messages/count_tokens")),
-    ("GET", re.compile(r"/v1/models(/[A-Za-z0-9._:@-]+)?")),
-)
 
 
 class RequestTooLarge(Exception):
@@ -36,27 +19,33 @@ class RequestTooLarge(Exception):
 
 def is_offered(request: ModelRequest) -> bool:
     """Whether the gateway passes this kind of request on: messages, token counts and the list of models."""
-    return any(
-        request.method == method and pattern.fullmatch(request.path) for method, pattern in _OPERATIONS
-    )
+    return MODEL_APIS[ANTHROPIC].offers(request.method, request.path)
 
 
 def json_reply(status: int, body: Mapping[str, Json]) -> ModelResponse:
     """A whole JSON document as an answer."""
-    encoded = json.dumps(body).encode()
+    return encoded_reply(status, json.dumps(body).encode())
+
+
+def encoded_reply(status: int, encoded: bytes) -> ModelResponse:
+    """As `json_reply`, for a document that is encoded already."""
     headers = (("content-type", "application/json"), ("content-length", str(len(encoded))))
     return ModelResponse(status, headers, _once(encoded))
 
 
 def error_reply(status: int, message: str, *, kind: str | None = None) -> ModelResponse:
     """An error as the Messages API would report it."""
-    return json_reply(status, error_body(status, message, kind=kind))
+    return api_error(MODEL_APIS[ANTHROPIC], status, message, kind=kind)
+
+
+def api_error(api: ModelApi, status: int, message: str, *, kind: str | None = None) -> ModelResponse:
+    """An error as this API would report it."""
+    return encoded_reply(status, api.error(status, message, kind=kind))
 
 
 def error_body(status: int, message: str, *, kind: str | None = None) -> dict[str, Json]:
     """The JSON document of an error."""
-    error = {"type": kind or ERROR_TYPES.get(status, "api_error"), "message": message}
-    return {"type": "error", "error": error}
+    return json.loads(MODEL_APIS[ANTHROPIC].error(status, message, kind=kind))
 
 
 def refuse_unknown(request: ModelRequest) -> ModelResponse:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from opencomputer.server.contracts.models import ModelInterrupted, ModelRequest
-from opencomputer.server.models import anthropic
+from opencomputer.server.models import upstream
 from opencomputer.server.models.anthropic import AnthropicModel
 from opencomputer.server.models.replies import MAX_REQUEST_BYTES
 from tests.unit.server.models.asking import Answered, ask, messages, request
@@ -209,7 +209,7 @@ async def test_too_large_a_request_is_refused() -> None:
 
 async def test_a_caller_that_stops_sending_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not hold a connection for ever."""
-    monkeypatch.setattr(anthropic, "BODY_CHUNK_SECONDS", 0.01)
+    monkeypatch.setattr(upstream, "BODY_CHUNK_SECONDS", 0.01)
     never = asyncio.Event()
 
     async def stalled() -> AsyncIterator[bytes]:

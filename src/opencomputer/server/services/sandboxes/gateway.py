@@ -32,6 +32,10 @@ class ModelGateway:
         return self._provider.available
 
     def answer(self, call: ModelCall) -> AbstractAsyncContextManager[ModelResponse]:
-        headers = [(name, value) for name, value in call.headers if name.lower() not in _CREDENTIAL_HEADERS]
-        request = ModelRequest(call.method, call.path, call.query, headers, call.body)
-        return self._provider.answer(request)
+        return self._provider.answer(forwarded(call))
+
+
+def forwarded(call: ModelCall) -> ModelRequest:
+    """What a provider is asked."""
+    headers = [(name, value) for name, value in call.headers if name.lower() not in _CREDENTIAL_HEADERS]
+    return ModelRequest(call.method, call.path, call.query, headers, call.body)
