@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,11 +35,28 @@ from opencomputer.server.stores.brain_states import BlobBrainStates
 from opencomputer.wire.ids import OrgId
 from tests.support.memory.machines import MemoryMachine
 from tests.support.memory.processes import MemoryProcess
-from tests.support.sessions import stored_sessions
+from tests.support.sessions import AT, stored_sessions
 from tests.unit.server.services.harness import ORG, Node, Process
 
 STATE = "state"
 """In the folder of a machine's brain, as far as these tests go."""
+
+
+class SkippingClock:
+    """Implements Clock. Sleeping takes no time: the rest of the day comes earlier."""
+
+    def __init__(self) -> None:
+        self._skipped = 0.0
+
+    def now(self) -> datetime:
+        return AT + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time() + self._skipped
+
+    async def sleep(self, seconds: float) -> None:
+        self._skipped += seconds
+        await asyncio.sleep(0)
 
 
 class FewAgents:
@@ -150,6 +169,7 @@ class World:
     node: Node
     process: Process
     tables: SessionTables
+    clock: SkippingClock
     boxes: SessionBoxes
     sandboxes: SessionSandboxes
     states: BlobBrainStates
@@ -193,7 +213,7 @@ async def world(folder: Path, node: Node | None = None) -> AsyncGenerator[World]
 
 
 def make_world(node: Node, process: Process, tables: SessionTables, folder: Path) -> World:
-    programs, agents = Programs(), FewAgents()
+    programs, agents, clock = Programs(), FewAgents(), SkippingClock()
 
     async def install(step: str, machine_id: Any) -> None:
         if step == "identify":
@@ -210,9 +230,9 @@ def make_world(node: Node, process: Process, tables: SessionTables, folder: Path
     )
     states = BlobBrainStates(folder / "states")
     kept = KeptTurns(tables.sessions, states, process.checkpoints, process.snapshots)
-    brains = BrainProcesses(dial, process.clock)
+    brains = BrainProcesses(dial, clock)
     parts = BoxParts(sandboxes, brains, states, kept, agents, process.clock)
-    upkeep = BoxUpkeep(process.sandboxes, process.lifecycle, tables.sessions, process.clock)
+    upkeep = BoxUpkeep(process.sandboxes, process.lifecycle, tables.sessions, clock)
     return World(
-        node, process, tables, SessionBoxes(parts), sandboxes, states, kept, upkeep, programs, agents
+        node, process, tables, clock, SessionBoxes(parts), sandboxes, states, kept, upkeep, programs, agents
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class Scene:
         self.machine = machine
         self.hands: Hands = SandboxHands(live, process.clock, lost_before=False, told=lambda: None)
 
-    def will(self, act: Any) -> None:
+    def will(self, act: Callable[[MemoryProcess], None]) -> None:
         self.machine.processes.program = act
 
     @property
