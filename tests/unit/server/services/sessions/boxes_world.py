@@ -31,7 +31,7 @@ from opencomputer.server.services.sessions.boxes_sandboxes import Role, SessionS
 from opencomputer.server.services.sessions.boxes_state import ARCHIVE
 from opencomputer.server.services.sessions.boxes_upkeep import BoxUpkeep
 from opencomputer.server.services.sessions.kept import KeptTurns
-from opencomputer.server.stores.brain_states import BlobBrainStates
+from opencomputer.server.stores.artefacts.brain_states import BlobBrainStates
 from opencomputer.wire.ids import OrgId
 from tests.support.memory.machines import MemoryMachine
 from tests.support.memory.processes import MemoryProcess
