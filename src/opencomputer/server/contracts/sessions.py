@@ -258,10 +258,11 @@ class DeliveryStore(Protocol):
 
     async def get(self, session_id: SessionId, delivery_id: DeliveryId) -> Delivery | None: ...
 
-    async def claim(self, now: datetime, until: datetime, *, limit: int) -> Sequence[Delivery]:
-        """Due deliveries of enabled destinations, in the order of their seq; they are held `until` then.
+    async def claim(self, now: datetime, until: datetime, *, limit: int, each: int) -> Sequence[Delivery]:
+        """Deliveries of enabled destinations, those that are due longest first; they are held `until` then.
 
-        First attempts of one destination are given out in order, one at a time.
+        First attempts of one destination are given out in the order of their seq, one at a time. No
+        destination has more than `each` held at once, so that a slow one does not keep others waiting.
         """
         ...
 

@@ -52,14 +52,14 @@ class SqlDeliveryStore:
         row = await self._database.first(sa.select(deliveries).where(mine))
         return None if row is None else delivery_of(row)
 
-    async def claim(self, now: datetime, until: datetime, *, limit: int) -> Sequence[Delivery]:
+    async def claim(self, now: datetime, until: datetime, *, limit: int, each: int) -> Sequence[Delivery]:
         query = (
             sa.select(deliveries)
-            .join(destinations, destinations.c.id == deliveries.c.destination_id)
-            .where(_may_go(), deliveries.c.due_at <= now)
-            .order_by(deliveries.c.event_seq, deliveries.c.due_at, deliveries.c.id)
+            # The time again: what another node has taken meanwhile is not due any more.
+            .where(deliveries.c.id.in_(_due(now, each)), deliveries.c.due_at <= now)
+            .order_by(deliveries.c.due_at, deliveries.c.event_seq, deliveries.c.id)
             .limit(limit)
-            .with_for_update(of=deliveries, skip_locked=True)
+            .with_for_update(skip_locked=True)
         )
         async with self._database.write() as connection:
             due = [delivery_of(row) for row in await connection.execute(query)]
@@ -100,6 +100,25 @@ class SqlDeliveryStore:
         )
         row = await self._database.first(query)
         return None if row is None else row.due_at
+
+
+def _due(now: datetime, each: int) -> sa.Select[tuple[str]]:
+    """Ids of what may be taken, so that no destination has more than `each` at once."""
+    other = deliveries.alias("other")
+    held = sa.select(sa.func.count()).where(
+        other.c.destination_id == deliveries.c.destination_id,
+        other.c.status == DeliveryStatus.DELIVERING,
+        other.c.due_at > now,
+    )
+    order = (deliveries.c.due_at, deliveries.c.event_seq, deliveries.c.id)
+    place = sa.func.row_number().over(partition_by=deliveries.c.destination_id, order_by=order)
+    ranked = (
+        sa.select(deliveries.c.id, (place + held.scalar_subquery()).label("place"))
+        .join(destinations, destinations.c.id == deliveries.c.destination_id)
+        .where(_may_go(), deliveries.c.due_at <= now)
+        .subquery()
+    )
+    return sa.select(ranked.c.id).where(ranked.c.place <= each)
 
 
 def _may_go() -> sa.ColumnElement[bool]:
