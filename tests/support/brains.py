@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -18,6 +19,8 @@ from opencomputer.server.services.sessions.brain_client import DialledBrain
 
 INSIDE = opencomputer.inside.__path__[0]
 START_SECONDS = 60.0
+PORT = {"OC_BRAIN_PORT": "0"}
+"""Has a brain listen on a free port, which it names on standard error."""
 
 
 class LoopbackConnection:
@@ -81,19 +84,17 @@ class BrainProcess:
 async def brain_process(
     command: Sequence[str], environment: Mapping[str, str], log: Path
 ) -> AsyncGenerator[BrainProcess]:
-    """Start a brain with a free port of its own, wait until it is ready, and end it."""
+    """Start a brain, wait until it is ready, and kill it at the end. See PORT."""
     process, start = _start(command, environment, log)
     try:
         brain = BrainProcess(process, await asyncio.to_thread(_port, process, log, start))
         await brain.ready()
         yield brain
     finally:
-        process.terminate()
-        try:
-            await asyncio.to_thread(process.wait, 10)
-        finally:
-            process.kill()
-            process.wait()
+        # The whole group: what entered a chroot on the way has left its parent's care with its user id.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.to_thread(process.wait)
 
 
 def _start(
@@ -101,8 +102,14 @@ def _start(
 ) -> tuple[subprocess.Popen[bytes], int]:
     with log.open("ab") as stderr:
         start = log.stat().st_size
-        variables = {**environment, "OC_BRAIN_PORT": "0"}
-        return subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stderr=stderr), start
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
+        )
+        return process, start
 
 
 def _port(process: subprocess.Popen[bytes], log: Path, start: int) -> int:
@@ -123,4 +130,4 @@ def host_command(engine: str) -> Sequence[str]:
 
 
 def host_environment() -> Mapping[str, str]:
-    return {"PATH": os.environ.get("PATH", os.defpath)}
+    return {"PATH": os.environ.get("PATH", os.defpath), **PORT}

@@ -1,7 +1,7 @@
-"""Runs the base template's agent runner without a machine: in a copy-on-write chroot, on the host's network.
+"""Runs the base template's programs without a machine: in a copy-on-write chroot, on the host's network.
 
-Everything is as in a sandbox but the isolation, so that the runner, the real SDK and the real engine can be
-tested against a model on loopback.
+Everything is as in a sandbox but the isolation, so that the runner, the brains, the real SDK and the real
+engines can be tested against a model on loopback.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -35,7 +35,7 @@ mkdir -p "$2/root/.oc/lib/opencomputer_inside"
 mount --bind "$3" "$2/root/.oc/lib/opencomputer_inside"
 root=$2/root
 shift 3
-exec chroot --userspec=1000:1000 --groups= "$root" env -i --chdir={HOME} "$@" {RUNNER}
+exec chroot --userspec=1000:1000 --groups= "$root" env -i --chdir={HOME} "$@"
 """
 
 Event = Mapping[str, Any]
@@ -107,17 +107,26 @@ class AgentProcess:
             self.log += line
 
 
-@contextmanager
-def template_agent(folder: Path, environment: Mapping[str, str]) -> Generator[AgentProcess]:
-    """Start the runner. Its changes to the root file system stay in `folder`, also for the next start."""
+def template_command(folder: Path, environment: Mapping[str, str], program: Sequence[str]) -> list[str]:
+    """The command line of a program in the template. What it changes there stays in `folder`.
+
+    It ends, with everything it started, when the process of this command line is killed.
+    """
     for part in ("upper", "work", "root"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     inside = opencomputer.inside.__path__[0]
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": HOME, "LANG": "C.UTF-8", **environment}
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
     arguments = [str(ROOTFS.resolve()), str(folder), inside, *(f"{k}={v}" for k, v in variables.items())]
+    return [*command, "sh", "-c", _ENTER, "sh", *arguments, *program]
+
+
+@contextmanager
+def template_agent(folder: Path, environment: Mapping[str, str]) -> Generator[AgentProcess]:
+    """Start the runner. Its changes to the root file system stay in `folder`, also for the next start."""
+    command = template_command(folder, environment, [RUNNER])
     process = subprocess.Popen(
-        [*command, "sh", "-c", _ENTER, "sh", *arguments],
+        command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -70,17 +70,16 @@ class ClaudeEngines:
 
     async def start(self, configuration: Configuration, resume: str | None) -> Engine:
         """Start an engine process. See Engines."""
+        environment = engine_environment(os.environ, os.getuid())
+        return await self.launch({**engine_options(configuration), "resume": resume, "env": environment})
+
+    async def launch(self, options: Mapping[str, Any]) -> ClaudeEngine:
+        """Start an engine process with these options of the SDK. Raises EngineFailed."""
         await self.prepare()
         sdk = cast("_Sdk", self._sdk)
         log: deque[str] = deque(maxlen=LOG_LINES)
-        options = sdk.ClaudeAgentOptions(
-            **engine_options(configuration),
-            resume=resume,
-            env=engine_environment(os.environ, os.getuid()),
-            stderr=log.append,
-            max_buffer_size=MAX_MESSAGE_BYTES,
-        )
-        client = sdk.ClaudeSDKClient(options)
+        made = sdk.ClaudeAgentOptions(**options, stderr=log.append, max_buffer_size=MAX_MESSAGE_BYTES)
+        client = sdk.ClaudeSDKClient(made)
         try:
             await client.connect()
         except Exception as error:

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
+from .claude import ClaudeBrain
 from .engine import Engine
 from .scripted import ScriptedEngine
 from .server import BrainServer, complain
@@ -14,7 +15,7 @@ from .server import BrainServer, complain
 DEFAULT_PORT = 8080
 PORT_VARIABLE = "OC_BRAIN_PORT"
 
-ENGINES: Mapping[str, Callable[[], Engine]] = {"scripted": ScriptedEngine}
+ENGINES: Mapping[str, Callable[[], Engine]] = {"claude": ClaudeBrain, "scripted": ScriptedEngine}
 
 
 def main(arguments: Sequence[str]) -> int:

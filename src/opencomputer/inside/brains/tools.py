@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
-from urllib.parse import urlsplit
 
-from .messages import MAX_HEAD_BYTES, Refused, content_length, parse_headers, read_head
+from .posting import Unreachable, post
 from .requests import Json
 
 PROTOCOL_VERSION = "2025-06-18"
-MAX_ANSWER_BYTES = 32 << 20
+_VERSION = {"mcp-protocol-version": PROTOCOL_VERSION}
 
 
 class ToolsFailed(Exception):
@@ -65,8 +62,8 @@ class Tools:
 
     async def _send(self, message: Mapping[str, Json]) -> Mapping[str, Json]:
         try:
-            status, body = await _post(self._endpoint, json.dumps(message).encode())
-        except (OSError, Refused, asyncio.IncompleteReadError, ValueError) as error:
+            status, body = await post(self._endpoint, json.dumps(message).encode(), _VERSION)
+        except Unreachable as error:
             raise ToolsFailed(f"the tools cannot be reached: {error}") from error
         if status not in (200, 202):
             raise ToolsFailed(
@@ -81,54 +78,6 @@ class Tools:
         if not isinstance(answer, dict):
             raise ToolsFailed("the tools' answer is not an object")
         return answer
-
-
-async def _post(url: str, body: bytes) -> tuple[int, bytes]:
-    parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or 80
-    target = parts.path + (f"?{parts.query}" if parts.query else "")
-    head = (
-        f"POST {target} HTTP/1.1\r\nhost: {parts.netloc}\r\nconnection: close\r\n"
-        "accept: application/json, text/event-stream\r\ncontent-type: application/json\r\n"
-        f"mcp-protocol-version: {PROTOCOL_VERSION}\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
-    reader, writer = await asyncio.open_connection(host, port, limit=2 * MAX_HEAD_BYTES)
-    try:
-        writer.write(head.encode("latin-1") + body)
-        await writer.drain()
-        lines = await read_head(reader)
-        if lines is None:
-            raise ConnectionResetError("the connection ended before there was an answer")
-        status = int(lines[0].split(" ")[1])
-        return status, await _read_body(reader, parse_headers(lines[1:]))
-    finally:
-        writer.close()
-        with suppress(OSError, asyncio.CancelledError):
-            await writer.wait_closed()
-
-
-async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
-    if headers.get("transfer-encoding", "").lower() == "chunked":
-        return await _read_chunks(reader)
-    length = content_length(headers)
-    if length is not None and length <= MAX_ANSWER_BYTES:
-        return await reader.readexactly(length)
-    body = bytearray()
-    while piece := await reader.read(1 << 16):
-        body += piece
-        if len(body) > MAX_ANSWER_BYTES:
-            raise ValueError("the answer is too large")
-    return bytes(body)
-
-
-async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
-    body = bytearray()
-    while size := int((await reader.readuntil(b"\n")).split(b";")[0], 16):
-        if len(body) + size > MAX_ANSWER_BYTES:
-            raise ValueError("the answer is too large")
-        body += await reader.readexactly(size)
-        await reader.readuntil(b"\n")
-    return bytes(body)
 
 
 def _text(content: Json) -> str:

@@ -27,6 +27,13 @@ def items(value: object) -> Sequence[Mapping[str, Any]]:
     return [cast("Mapping[str, Any]", each) for each in cast("list[object]", value) if isinstance(each, dict)]
 
 
+def texts(value: object) -> Sequence[str]:
+    """The texts in an array."""
+    if not isinstance(value, list):
+        return ()
+    return [words(each) for each in cast("list[object]", value) if isinstance(each, str)]
+
+
 def count(value: object) -> int:
     """A number of things."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT else 0
