@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _FLAGS = frozenset({"--json", "--no-color"})
-_OPTIONS = frozenset({"--api-key", "--api-url"})
+_OPTIONS = frozenset({"--api-key", "--api-url", "--sessions-api-url"})
 _SESSION_VERBS = frozenset({"list", "attach", "kill", "run"})
 _HELP = frozenset({"-h", "--help"})
 

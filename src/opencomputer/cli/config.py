@@ -6,11 +6,12 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 DEFAULT_API_URL = "https://app.opencomputer.dev"
+DEFAULT_SESSIONS_URL = "https://api.opencomputer.dev"
 LOCAL_NODE_FILE = Path("/var/lib/opencomputer/local-node.json")
 
 Values = dict[str, object]
@@ -18,10 +19,14 @@ Values = dict[str, object]
 
 @dataclass(frozen=True)
 class Server:
-    """The server that a command talks to. The key is "" when there is none."""
+    """The server that a command talks to. The key is "" when there is none.
+
+    `sessions_url` is where its durable sessions are, and "" where that has not been looked up.
+    """
 
     api_url: str
     api_key: str
+    sessions_url: str = field(default="", compare=False)
 
 
 def config_file(environment: Mapping[str, str]) -> Path:
@@ -60,17 +65,26 @@ def resolve(flags: Server, environment: Mapping[str, str]) -> Server:
     """The server to talk to. Empty flags count as not given.
 
     A node on this machine is used when nothing names a server. Its key never goes to any other server.
+    Durable sessions are where the rest is, unless something says otherwise.
     """
     known = read_json(config_file(environment))
     url = flags.api_url or environment.get("OPENCOMPUTER_API_URL") or _text(known, "api_url")
     key = flags.api_key or environment.get("OPENCOMPUTER_API_KEY") or _text(known, "api_key")
+    sessions = (
+        flags.sessions_url
+        or environment.get("OPENCOMPUTER_SESSIONS_URL")
+        or environment.get("SESSIONS_API_URL")
+        or _text(known, "sessions_api_url")
+    )
     if url and key:
-        return Server(url, key)
+        return Server(url, key, sessions or url)
     local = read_json(Path(environment.get("OPENCOMPUTER_LOCAL_NODE_FILE") or LOCAL_NODE_FILE))
     local_url = _text(local, "apiUrl")
-    if not key and local_url and _same(url or local_url, local_url):
+    named = (url or local_url, sessions or url or local_url)
+    if not key and local_url and all(_same(each, local_url) for each in named):
         key = _text(local, "apiKey")
-    return Server(url or local_url or DEFAULT_API_URL, key)
+    nearest = sessions or url or local_url or DEFAULT_SESSIONS_URL
+    return Server(url or local_url or DEFAULT_API_URL, key, nearest)
 
 
 def abbreviated(key: str) -> str:
@@ -79,7 +93,11 @@ def abbreviated(key: str) -> str:
 
 
 def _same(one: str, other: str) -> bool:
-    return one.rstrip("/").removesuffix("/api") == other.rstrip("/").removesuffix("/api")
+    return _root(one) == _root(other)
+
+
+def _root(url: str) -> str:
+    return url.rstrip("/").removesuffix("/api").removesuffix("/v3")
 
 
 def _text(values: Values, name: str) -> str:

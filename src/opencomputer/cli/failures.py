@@ -63,10 +63,19 @@ def _failure_of_call(error: BaseException) -> Failure | None:
             return Failure(f"the server's address is not valid: {error}", LOCAL_FAILURE)
         case httpx.TransportError():
             return Failure(f"the server cannot be reached: {error or type(error).__name__}", LOCAL_FAILURE)
+        case ValueError() if is_project_error(error):
+            return Failure(str(error), LOCAL_FAILURE)
         case BuildFailedError() | CheckpointFailedError() | ExecFailedError() | UnexpectedAnswerError():
             return Failure(str(error), LOCAL_FAILURE)
         case _:
             return None
+
+
+def is_project_error(error: BaseException) -> bool:
+    """Whether a folder was no agent that can be deployed."""
+    from opencomputer.sdk.durable.projects import ProjectError
+
+    return isinstance(error, ProjectError)
 
 
 def exit_code_of_status(status: int) -> int:

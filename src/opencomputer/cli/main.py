@@ -17,8 +17,10 @@ from opencomputer.cli.commands import (
     completion,
     config,
     copy,
+    credential,
     diff,
     doctor,
+    durable_session,
     exec,
     fork,
     image,
@@ -56,6 +58,8 @@ _COMMANDS = (
     patch,
     preview,
     agent,
+    durable_session,
+    credential,
     keys,
     secret_store,
     secret,
@@ -124,8 +128,11 @@ def _global_options(
     no_color: bool = typer.Option(False, "--no-color", help="Print without colours."),
     api_key: str = typer.Option("", "--api-key", help="The API key to use.", show_default=False),
     api_url: str = typer.Option("", "--api-url", help="The server to talk to.", show_default=False),
+    sessions_api_url: str = typer.Option(
+        "", "--sessions-api-url", help="Where its durable sessions are, if elsewhere.", show_default=False
+    ),
     version: bool = typer.Option(
         False, "--version", help="Print the version.", callback=_show_version, is_eager=True
     ),
 ) -> None:
-    context.obj = Session(Output(json=json, colour=not no_color), Server(api_url, api_key))
+    context.obj = Session(Output(json=json, colour=not no_color), Server(api_url, api_key, sessions_api_url))

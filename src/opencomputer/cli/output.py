@@ -43,9 +43,21 @@ class Output:
         printable = list(rows)
         self.result(value, text.table(headers, printable) if printable else none)
 
+    def identified(self, value: object, ids: Sequence[str], as_text: str, *, quiet: bool) -> None:
+        """Print a result, or with `quiet` just the ids in it, one a line."""
+        if quiet and not self.json:
+            for one in ids:
+                self.line(text.harmless(one))
+        else:
+            self.result(value, as_text)
+
     def success(self, value: object, message: str) -> None:
         """Print that something was done: the value as JSON, or the message with a mark."""
-        self.result(value, f"{self.styled('✓', 'green')} {text.harmless(message)}")
+        self.result(value, self.done(message))
+
+    def done(self, message: str) -> str:
+        """The message with a mark that says that something was done."""
+        return f"{self.styled('✓', 'green')} {text.harmless(message)}"
 
     def line(self, line: str, *, flush: bool = False) -> None:
         """Print one line of a result as it is."""

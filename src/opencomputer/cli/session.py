@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import typer
 
     from opencomputer.sdk.control_plane import ControlPlane
+    from opencomputer.sdk.durable.client import OpenComputer
     from opencomputer.sdk.sandbox_link import SandboxLink
 
 T = TypeVar("T")
@@ -39,12 +40,7 @@ class Session:
         from opencomputer.sdk.control_plane import ControlPlane
         from opencomputer.sdk.endpoint import Endpoint, api_base
 
-        server = self.server
-        if not server.api_key:
-            self.output.note(
-                "Warning: no API key. Set OPENCOMPUTER_API_KEY, pass --api-key, or save one with "
-                "`oc config set api-key`."
-            )
+        server = self._server_with_key()
 
         async def connected() -> T:
             async with ControlPlane(Endpoint(api_base(server.api_url), server.api_key)) as plane:
@@ -57,6 +53,29 @@ class Session:
         from opencomputer.sdk.sandbox_link import SandboxLink
 
         return self.run(lambda plane: work(SandboxLink(plane, sandbox)))
+
+    def run_durable(self, work: Callable[[OpenComputer], Awaitable[T]]) -> T:
+        """Do the work with the server's durable agents and sessions, and close the connection afterwards."""
+        import asyncio
+
+        from opencomputer.sdk.durable.client import OpenComputer
+
+        server = self._server_with_key()
+
+        async def connected() -> T:
+            async with OpenComputer(server.api_key, base_url=server.sessions_url) as durable:
+                return await work(durable)
+
+        return asyncio.run(connected())
+
+    def _server_with_key(self) -> Server:
+        server = self.server
+        if not server.api_key:
+            self.output.note(
+                "Warning: no API key. Set OPENCOMPUTER_API_KEY, pass --api-key, or save one with "
+                "`oc config set api-key`."
+            )
+        return server
 
 
 def session_of(context: typer.Context) -> Session:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import uvicorn
 
+from tests.support.fake_node.durable_routes import Durable
 from tests.support.fake_node.sessions import FakeSession, ProcessSession
 from tests.support.fake_node.terminal import FakeTerminal
 
@@ -65,6 +66,7 @@ class FakeNode:
         self.rules: list[Rule] = []
         self.seen: list[Seen] = []
         self.sandboxes: dict[str, FakeSandbox] = {}
+        self.durable = Durable()
         self.keys: dict[str, dict[str, object]] = {}
         self.checkpoints: dict[str, dict[str, object]] = {}
         self.checkpoint_ends: dict[str, object] = {"status": "ready", "sizeBytes": 5 << 20}

@@ -13,6 +13,7 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from tests.support.fake_node import (
+    durable_routes,
     files_routes,
     image_routes,
     preview_routes,
@@ -40,6 +41,7 @@ class Call:
 
     def __init__(self, node: FakeNode, connection: HTTPConnection, raw: bytes = b"") -> None:
         self.node = node
+        self.method = str(connection.scope.get("method", ""))
         self.params = connection.path_params
         self.query = dict(connection.query_params)
         self.headers = dict(connection.headers)
@@ -72,7 +74,13 @@ class Call:
             raise Refused(401, "A valid API key is required.", "unauthorized")
 
 
-_SETTINGS = [*scaling_routes.ROUTES, *preview_routes.ROUTES]
+_OF_SANDBOXES = [
+    *process_routes.ROUTES,
+    *files_routes.ROUTES,
+    *state_routes.ROUTES,
+    *scaling_routes.ROUTES,
+    *preview_routes.ROUTES,
+]
 
 
 def application(node: FakeNode) -> Starlette:
@@ -108,14 +116,12 @@ def application(node: FakeNode) -> Starlette:
         http("GET", "/api-keys", _list_keys),
         http("POST", "/api-keys", _create_key),
         http("DELETE", "/api-keys/{key}", _revoke_key),
-        *(http(method, one + path, handler) for method, path, handler in process_routes.ROUTES),
-        *(http(method, one + path, handler) for method, path, handler in files_routes.ROUTES),
-        *(http(method, one + path, handler) for method, path, handler in state_routes.ROUTES),
-        *(http(method, one + path, handler) for method, path, handler in _SETTINGS),
+        *(http(method, one + path, handler) for method, path, handler in _OF_SANDBOXES),
         socket(f"{one}/exec/{{sid}}", socket_routes.follow_session),
         socket(f"{one}/pty/{{sid}}", socket_routes.follow_terminal),
     ]
-    return Starlette(routes=[Mount("/api", routes=routes), *routes])
+    durable = [http(method, path, handler) for method, path, handler in durable_routes.ROUTES]
+    return Starlette(routes=[Mount("/v3", routes=durable), Mount("/api", routes=routes), *routes])
 
 
 async def _handled(node: FakeNode, request: Request, handler: Handler) -> Response:

@@ -83,7 +83,22 @@ def test_empty_lists_say_so(
 
 @pytest.mark.parametrize(
     "command",
-    ["", "exec", "exec run", "agent", "agent run", "sandbox", "cp", "shell", "keys", "template", "serve"],
+    [
+        *(
+            "",
+            "exec",
+            "exec run",
+            "agent",
+            "agent run",
+            "sandbox",
+            "cp",
+            "shell",
+            "keys",
+            "template",
+            "serve",
+        ),
+        *("session", "session create", "session webhooks", "credential"),
+    ],
 )
 def test_help_is_as_written_down(oc: Oc, golden: Golden, command: str) -> None:
     outcome = oc(*command.split(), "--help")

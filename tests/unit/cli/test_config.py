@@ -52,6 +52,23 @@ def test_the_key_of_the_local_node_goes_to_no_other_server(environment: dict[str
     assert config.resolve(Server("http://elsewhere", ""), environment) == Server("http://elsewhere", "")
 
 
+def test_durable_sessions_are_where_the_rest_is_unless_something_says_otherwise(
+    environment: dict[str, str],
+) -> None:
+    def where(flags: Server = NOTHING) -> str:
+        return config.resolve(flags, environment).sessions_url
+
+    assert where() == "https://api.opencomputer.dev"
+    write(environment, "OPENCOMPUTER_LOCAL_NODE_FILE", {"apiUrl": "http://127.0.0.1:8080", "apiKey": "local"})
+    assert where() == "http://127.0.0.1:8080"
+    assert where(Server("http://flag", "key")) == "http://flag"
+    write(environment, "OC_CONFIG", {"sessions_api_url": "http://file"})
+    assert where(Server("http://flag", "key")) == "http://file"
+    environment["SESSIONS_API_URL"] = "http://environment"
+    assert where(Server("http://flag", "key", "http://sessions")) == "http://sessions"
+    assert (where(), config.resolve(NOTHING, environment).api_key) == ("http://environment", "")
+
+
 @pytest.mark.parametrize("content", ["", "{", "[1]", '"x"', "\x00"])
 def test_a_broken_file_counts_as_empty(environment: dict[str, str], content: str) -> None:
     Path(environment["OC_CONFIG"]).write_text(content)

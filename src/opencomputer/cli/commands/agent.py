@@ -1,4 +1,4 @@
-"""`oc agent …`: Claude agents in a sandbox."""
+"""`oc agent …`: Claude agents in a sandbox, and the durable agents that sessions are started from."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from opencomputer.cli import text
+from opencomputer.cli.commands import deployment, durable_agent
 from opencomputer.cli.session import session_of
 
 if TYPE_CHECKING:
@@ -73,8 +75,15 @@ def attach(context: typer.Context, sandbox: str = _SANDBOX, session_id: str = _S
     raise typer.Exit(session.run_on(sandbox, work))
 
 
-def list_agents(context: typer.Context, sandbox: str = _SANDBOX) -> None:
-    """List a sandbox's agents."""
+def list_agents(
+    context: typer.Context,
+    sandbox: str = typer.Argument("", metavar="[SANDBOX]", help="A sandbox's id.", show_default=False),
+    quiet: bool = durable_agent.QUIET,
+) -> None:
+    """List the durable agents, or those in a sandbox."""
+    if not sandbox:
+        durable_agent.list_agents(context, quiet)
+        return
     from opencomputer.sdk.answers import json_objects
     from opencomputer.sdk.control_plane import get
 
@@ -84,7 +93,8 @@ def list_agents(context: typer.Context, sandbox: str = _SANDBOX) -> None:
         [item.get("sessionID", ""), "running" if item.get("running") else "ended", item.get("startedAt", "-")]
         for item in answer
     ]
-    session.output.table(answer, _HEADERS, rows, "No agents.")
+    shown = text.table(_HEADERS, rows) if rows else "No agents."
+    session.output.identified(answer, [str(row[0]) for row in rows], shown, quiet=quiet)
 
 
 def kill(context: typer.Context, sandbox: str = _SANDBOX, session_id: str = _SESSION) -> None:
@@ -98,7 +108,9 @@ def kill(context: typer.Context, sandbox: str = _SANDBOX, session_id: str = _SES
 
 def add_to(app: typer.Typer) -> None:
     """Add the group."""
-    group = typer.Typer(help="Agents in a sandbox: run, attach, ls, kill.")
+    group = typer.Typer(help="Durable agents, and agents in a sandbox (run, attach, ls SANDBOX, kill).")
+    durable_agent.add_commands(group)
+    deployment.add_commands(group)
     group.command("run")(run)
     group.command("attach")(attach)
     group.command("ls")(list_agents)

@@ -17,6 +17,7 @@ class Setting(StrEnum):
 
     API_KEY = "api-key"
     API_URL = "api-url"
+    SESSIONS_API_URL = "sessions-api-url"
 
 
 def set_value(
