@@ -75,17 +75,22 @@ async function problemOf(body, sandbox) {
   }
 }
 
-export async function main() {
-  const sandbox = await sdk.Sandbox.create();
+/** Runs the checks with what they all use, and ends the process. */
+export async function run(shared, cleanUp = async () => {}) {
   try {
     for (const { name, methods, body } of checks) {
       const began = performance.now();
-      const problem = await problemOf(body, sandbox);
+      const problem = await problemOf(body, shared);
       const seconds = Math.round(performance.now() - began) / 1000;
       console.log(JSON.stringify({ name, methods, problem, seconds }));
     }
   } finally {
-    await sandbox.kill();
+    await cleanUp();
   }
   process.exit(0);
+}
+
+export async function main() {
+  const sandbox = await sdk.Sandbox.create();
+  await run(sandbox, () => sandbox.kill());
 }
