@@ -18,6 +18,7 @@ from opencomputer.server.contracts.models import ModelProvider
 from opencomputer.server.contracts.previews import GrantStore, PreviewStore, PreviewStores
 from opencomputer.server.contracts.runtimes import Runtime
 from opencomputer.server.contracts.secrets import Keyring, SecretTables
+from opencomputer.server.contracts.sessions import SessionTables
 from opencomputer.server.contracts.stores import (
     ApiKeyStore,
     MachineStore,
@@ -76,6 +77,7 @@ from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.server.services.secret_stores import SecretStores
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.facade import DurableServices
+from opencomputer.server.services.sessions.signals import ProcessSignals
 from opencomputer.server.settings import Settings
 
 # What one idle machine adds to the host; bench density measures it.
@@ -112,6 +114,8 @@ class Plugins:
     egress_events: EgressEventStore
     agent_tables: AgentTables
     runtimes: Mapping[str, Runtime]
+    session_tables: SessionTables
+    session_signals: ProcessSignals
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,7 @@ def compose(
             Collection(plugins.artefacts, plugins.snapshots, supply.golden, plugins.templates, plugins.clock),
             SecretUpkeep(plugins.secrets.holdings, plugins.clock),
             ImageUpkeep(services.images, services.snapshots, plugins.clock),
+            services.durable.log,
         ),
     )
 
@@ -267,6 +272,8 @@ def _durable(settings: Settings, plugins: Plugins, doors: _Doors) -> DurableServ
         runtimes=plugins.runtimes,
         models=plugins.models,
         keyring=plugins.keyring,
+        tables=plugins.session_tables,
+        signals=plugins.session_signals,
         clock=plugins.clock,
     )
     return compose_durable(settings, parts)

@@ -10,12 +10,15 @@ from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.models import ModelProvider
 from opencomputer.server.contracts.runtimes import Runtime
 from opencomputer.server.contracts.secrets import Keyring
+from opencomputer.server.contracts.sessions import SessionTables
 from opencomputer.server.services.sessions.agents import Agents
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
 from opencomputer.server.services.sessions.deployments import Deployments
 from opencomputer.server.services.sessions.editing import Editing
 from opencomputer.server.services.sessions.facade import DurableServices
+from opencomputer.server.services.sessions.log import SessionLog
+from opencomputer.server.services.sessions.signals import ProcessSignals
 from opencomputer.server.services.sessions.tools import Tools
 from opencomputer.server.settings import Settings
 
@@ -29,6 +32,8 @@ class DurableParts:
     runtimes: Mapping[str, Runtime]
     models: ModelProvider
     keyring: Keyring
+    tables: SessionTables
+    signals: ProcessSignals
     clock: Clock
 
 
@@ -38,6 +43,7 @@ def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
     agents = Agents(parts.agents, editing, credentials, parts.runtimes)
     return DurableServices(
         client_tokens=parts.client_tokens,
+        log=SessionLog(parts.tables, parts.signals),
         tools=Tools(parts.clock, settings.tool_event_level),
         agents=agents,
         deployments=Deployments(parts.agents, editing, agents, credentials),

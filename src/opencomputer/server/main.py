@@ -43,6 +43,7 @@ from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.egress_writer import EgressWriter, Retention
 from opencomputer.server.services.secret_keys import Rotated, forget_unreadable, rotate
+from opencomputer.server.services.sessions.signals import ProcessSignals
 from opencomputer.server.settings import Overrides, Settings, load_settings
 from opencomputer.server.stores.artefacts.store import BlobArtefacts
 from opencomputer.server.stores.keyring.file import FileKeyring
@@ -60,6 +61,7 @@ from opencomputer.server.stores.sql.secrets import SqlSecretRows, SqlSecretStore
 from opencomputer.server.stores.sql.sessions.agent_history import SqlAgentHistory
 from opencomputer.server.stores.sql.sessions.agents import SqlAgentStore
 from opencomputer.server.stores.sql.sessions.credentials import SqlCredentialStore
+from opencomputer.server.stores.sql.sessions.stores import session_tables
 from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
 from opencomputer.server.templates.layers import InstalledTemplates
 from opencomputer.server.templates.runtime import ensure_runtime
@@ -113,6 +115,7 @@ async def _plugins(
     log = await stack.enter_async_context(EgressWriter(egress_events, clock, retention))
     names = Names(EgressTableInMemory(), log, clock)
     isolation = await _isolation(settings, identity, names, stack)
+    signals = ProcessSignals()
     return Plugins(
         organisations=SqlOrganisationStore(database),
         api_keys=SqlApiKeyStore(database),
@@ -139,6 +142,8 @@ async def _plugins(
         egress_events=egress_events,
         agent_tables=_agent_tables(database),
         runtimes=_runtimes(settings),
+        session_tables=session_tables(database, signals),
+        session_signals=signals,
     )
 
 

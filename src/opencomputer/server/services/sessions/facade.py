@@ -8,6 +8,7 @@ from opencomputer.server.services.sessions.agents import Agents
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
 from opencomputer.server.services.sessions.deployments import Deployments
+from opencomputer.server.services.sessions.log import SessionLog
 from opencomputer.server.services.sessions.tools import Tools
 
 
@@ -16,6 +17,7 @@ class DurableServices:
     """The services of durable sessions, one field each."""
 
     client_tokens: ClientTokens
+    log: SessionLog
     tools: Tools
     agents: Agents
     deployments: Deployments

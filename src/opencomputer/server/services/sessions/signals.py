@@ -15,8 +15,11 @@ class Hint:
 
     def __init__(self) -> None:
         self._happened = asyncio.Event()
+        self.count = 0
+        """How often something has happened."""
 
     def tell(self) -> None:
+        self.count += 1
         self._happened.set()
 
     async def wait(self, seconds: float | None = None) -> bool:
