@@ -18,7 +18,6 @@ from opencomputer.server.contracts.models import ModelProvider
 from opencomputer.server.contracts.previews import GrantStore, PreviewStore, PreviewStores
 from opencomputer.server.contracts.runtimes import Runtime
 from opencomputer.server.contracts.secrets import Keyring, SecretTables
-from opencomputer.server.contracts.sessions import SessionTables
 from opencomputer.server.contracts.stores import (
     ApiKeyStore,
     MachineStore,
@@ -31,7 +30,7 @@ from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
 from opencomputer.server.domain.limits import resolve_shape
 from opencomputer.server.domain.previews import PreviewDomains
-from opencomputer.server.durable import DurableParts, compose_durable
+from opencomputer.server.durable import DurableParts, SessionStorage, compose_durable
 from opencomputer.server.http.app import create_app
 from opencomputer.server.http.metadata import create_metadata_app
 from opencomputer.server.identity import NodeIdentity
@@ -77,7 +76,6 @@ from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.server.services.secret_stores import SecretStores
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.facade import DurableServices
-from opencomputer.server.services.sessions.signals import ProcessSignals
 from opencomputer.server.settings import Settings
 
 # What one idle machine adds to the host; bench density measures it.
@@ -114,8 +112,7 @@ class Plugins:
     egress_events: EgressEventStore
     agent_tables: AgentTables
     runtimes: Mapping[str, Runtime]
-    session_tables: SessionTables
-    session_signals: ProcessSignals
+    sessions: SessionStorage
 
 
 @dataclass(frozen=True)
@@ -272,8 +269,7 @@ def _durable(settings: Settings, plugins: Plugins, doors: _Doors) -> DurableServ
         runtimes=plugins.runtimes,
         models=plugins.models,
         keyring=plugins.keyring,
-        tables=plugins.session_tables,
-        signals=plugins.session_signals,
+        sessions=plugins.sessions,
         clock=plugins.clock,
     )
     return compose_durable(settings, parts)

@@ -24,6 +24,14 @@ from opencomputer.server.settings import Settings
 
 
 @dataclass(frozen=True)
+class SessionStorage:
+    """What is kept of durable sessions, and the signals that every change of it tells."""
+
+    tables: SessionTables
+    signals: ProcessSignals
+
+
+@dataclass(frozen=True)
 class DurableParts:
     """What durable sessions are made of."""
 
@@ -32,8 +40,7 @@ class DurableParts:
     runtimes: Mapping[str, Runtime]
     models: ModelProvider
     keyring: Keyring
-    tables: SessionTables
-    signals: ProcessSignals
+    sessions: SessionStorage
     clock: Clock
 
 
@@ -43,7 +50,7 @@ def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
     agents = Agents(parts.agents, editing, credentials, parts.runtimes)
     return DurableServices(
         client_tokens=parts.client_tokens,
-        log=SessionLog(parts.tables, parts.signals),
+        log=SessionLog(parts.sessions.tables, parts.sessions.signals),
         tools=Tools(parts.clock, settings.tool_event_level),
         agents=agents,
         deployments=Deployments(parts.agents, editing, agents, credentials),

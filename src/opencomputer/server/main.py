@@ -23,6 +23,7 @@ from opencomputer.server.contracts.secrets import EncryptedRows, SecretTables
 from opencomputer.server.drivers.fake.driver import FakeConfig, FakeDriver
 from opencomputer.server.drivers.gvisor.config import GvisorConfig
 from opencomputer.server.drivers.gvisor.driver import GvisorDriver
+from opencomputer.server.durable import SessionStorage
 from opencomputer.server.host.gauge import SystemGauge
 from opencomputer.server.host.runsc_build import find_runsc
 from opencomputer.server.identity import DataFolder, NodeIdentity
@@ -111,11 +112,9 @@ async def _plugins(
     stack.push_async_callback(models.close)
     secrets = _secret_tables(database)
     egress_events = SqlEgressEventStore(database)
-    retention = Retention(timedelta(days=settings.audit.days), settings.audit.events)
-    log = await stack.enter_async_context(EgressWriter(egress_events, clock, retention))
+    log = await stack.enter_async_context(EgressWriter(egress_events, clock, _retention(settings)))
     names = Names(EgressTableInMemory(), log, clock)
     isolation = await _isolation(settings, identity, names, stack)
-    signals = ProcessSignals()
     return Plugins(
         organisations=SqlOrganisationStore(database),
         api_keys=SqlApiKeyStore(database),
@@ -142,9 +141,17 @@ async def _plugins(
         egress_events=egress_events,
         agent_tables=_agent_tables(database),
         runtimes=_runtimes(settings),
-        session_tables=session_tables(database, signals),
-        session_signals=signals,
+        sessions=_session_storage(database),
     )
+
+
+def _session_storage(database: Database) -> SessionStorage:
+    signals = ProcessSignals()
+    return SessionStorage(session_tables(database, signals), signals)
+
+
+def _retention(settings: Settings) -> Retention:
+    return Retention(timedelta(days=settings.audit.days), settings.audit.events)
 
 
 async def _isolation(
