@@ -186,3 +186,26 @@ async def test_what_was_acknowledged_survives_a_killed_process(database: Databas
     assert acknowledged <= kept <= acknowledged + 1
     with closing(sqlite3.connect(file)) as raw:
         assert raw.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+async def test_whoever_is_cancelled_keeps_no_lock(tmp_path: Path) -> None:
+    """SQLite's statements run in threads, and go on when nobody waits for them any more."""
+    database = Database.sqlite(tmp_path / "db")
+    await database.open()
+    try:
+        for turns in range(60):
+            task = asyncio.create_task(_one_write(database))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            async with asyncio.timeout(5):
+                await _one_write(database)
+    finally:
+        await database.close()
+
+
+async def _one_write(database: Database) -> None:
+    async with database.write() as connection:
+        await connection.execute(sa.text("UPDATE organisations SET name = 'x'"))
+        await connection.execute(sa.text("SELECT count(*) FROM organisations"))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from alembic import command
@@ -15,6 +15,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 _Query = sa.Select[*tuple[Any, ...]] | sa.CompoundSelect[*tuple[Any, ...]]
+_T = TypeVar("_T")
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -47,22 +48,35 @@ class Database:
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[AsyncConnection]:
-        async with self._engine.connect() as connection, connection.begin():
+        async with self._transaction() as connection:
             yield connection
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[AsyncConnection]:
         """A transaction that takes the write lock at once, so that it cannot fail half-way for the lock."""
         if not self._is_sqlite:
-            async with self._engine.connect() as connection, connection.begin():
+            async with self._transaction() as connection:
                 yield connection
             return
         # SQLite has one writer at a time, and who finds it busy sleeps, up to a tenth of a second at once.
         # In turn, nobody of this process ever does.
-        async with self._turn, self._engine.connect() as connection:
-            connection = await connection.execution_options(takes_write_lock=True)
-            async with connection.begin():
-                yield connection
+        async with self._turn, self._transaction(takes_write_lock=True) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _transaction(self, **options: bool) -> AsyncGenerator[AsyncConnection]:
+        connection = _Connection(self._engine)
+        try:
+            await to_its_end(connection.start())
+            if options:
+                await connection.execution_options(**options)
+            transaction = connection.begin()
+            await to_its_end(transaction.start())
+            yield connection
+            await to_its_end(transaction.commit())
+        finally:
+            # What was not committed is rolled back.
+            await to_its_end(connection.close())
 
     async def rows(self, query: _Query) -> Sequence[sa.Row[Any]]:
         """The answer to one query."""
@@ -77,6 +91,35 @@ class Database:
         """One statement, in a transaction of its own: how many rows it wrote."""
         async with self.write() as connection:
             return (await connection.execute(statement)).rowcount
+
+
+class _Connection(AsyncConnection):
+    """Whoever is cancelled waits for the statement that runs.
+
+    SQLite's runs in a thread and goes on: a connection that is given up meanwhile can keep its lock for good.
+    """
+
+    async def execute(self, *args: Any, **named: Any) -> Any:
+        return await to_its_end(super().execute(*args, **named))
+
+    async def run_sync(self, *args: Any, **named: Any) -> Any:
+        return await to_its_end(super().run_sync(*args, **named))
+
+
+async def to_its_end(work: Awaitable[_T]) -> _T:
+    """Wait for work, however often cancelled meanwhile: that comes after it."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()
+        raise cancelled
+    return task.result()
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
