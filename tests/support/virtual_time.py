@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -34,6 +35,15 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def _thread_done(self, _future: object) -> None:
         self._threads -= 1
+
+    @contextmanager
+    def standing_still(self) -> Generator[None]:
+        """No time passes while this is open: somebody waits for a thread that the loop does not know of."""
+        self._threads += 1
+        try:
+            yield
+        finally:
+            self._threads -= 1
 
     @property
     def is_waiting_for_threads(self) -> bool:

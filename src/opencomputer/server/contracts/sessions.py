@@ -220,6 +220,10 @@ class TurnStore(Protocol):
         """Give a turn back as it is, for whoever comes next. Never raises Fenced."""
         ...
 
+    async def disown(self, owner_prefix: str) -> None:
+        """Let go of every turn of owners whose name begins like this: they are known to be dead."""
+        ...
+
     async def overdue(self, now: datetime, *, limit: int) -> Sequence[SessionId]:
         """Sessions whose running turn is past its deadline, or to be canceled, and held by nobody."""
         ...

@@ -134,6 +134,10 @@ class SqlTurnStore:
         if released:
             self._signals.queued(claim.session_id)
 
+    async def disown(self, owner_prefix: str) -> None:
+        theirs = sa.func.substr(sessions.c.lease_owner, 1, len(owner_prefix)) == owner_prefix
+        await self._database.run(sessions.update().where(theirs).values(**NOBODY))
+
     async def overdue(self, now: datetime, *, limit: int) -> Sequence[SessionId]:
         late = sa.or_(turns.c.deadline_at <= now, turns.c.cancel_requested_at.is_not(None))
         query = (
