@@ -165,6 +165,18 @@ def test_a_folder_becomes_an_agent_and_then_a_revision(oc: Oc, node: FakeNode, t
     assert (refused.exit_code, "runs on claude" in refused.stderr) == (1, True)
 
 
+def test_a_new_folder_can_be_deployed_and_keeps_what_is_there(oc: Oc, node: FakeNode, tmp_path: Path) -> None:
+    folder = tmp_path / 'my "agent"'
+    made = oc("agent", "init", str(folder), "--json")
+    assert json.loads(made.stdout)["created"] == ["agent.toml", "prompt.md", "skills/example/SKILL.md"]
+    (folder / "prompt.md").write_text("Mine.")
+    again = oc("agent", "init", str(folder))
+    assert (again.stdout, again.stderr.count("is there already")) == ("Nothing to do.\n", 3)
+    assert oc("agent", "deploy", str(folder)).exit_code == 0
+    assert next(iter(node.durable.agents.values()))["name"] == 'my "agent"'
+    assert (folder / "prompt.md").read_text() == "Mine."
+
+
 def test_a_folder_that_is_none_says_why(oc: Oc, tmp_path: Path) -> None:
     outcome = oc("agent", "deploy", str(tmp_path))
     assert (outcome.exit_code, "there is no agent.toml" in outcome.stderr) == (1, True)

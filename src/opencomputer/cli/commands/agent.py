@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from opencomputer.cli import text
-from opencomputer.cli.commands import deployment, durable_agent
+from opencomputer.cli.commands import agent_folder, deployment, durable_agent
 from opencomputer.cli.session import session_of
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def kill(context: typer.Context, sandbox: str = _SANDBOX, session_id: str = _SES
 def add_to(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(help="Durable agents, and agents in a sandbox (run, attach, ls SANDBOX, kill).")
+    agent_folder.add_commands(group)
     durable_agent.add_commands(group)
     deployment.add_commands(group)
     group.command("run")(run)

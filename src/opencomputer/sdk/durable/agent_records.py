@@ -50,9 +50,12 @@ class DurableAgent(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class AgentVersion(Record):
-    """What an agent was after one accepted change."""
+    """What an agent was after one accepted change: `agent` is all of it."""
 
     version: int
+    reason: str = ""
+    actor: JsonObject | None = None
+    agent: JsonObject | None = None
     created_at: str = ""
 
 
