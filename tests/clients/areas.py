@@ -14,7 +14,7 @@ from types import TracebackType
 AREA_SECONDS = 300
 _AT_ONCE = 4
 _PYTHON_CHECK = re.compile(r"^@covers\((?P<methods>[^)]*)\)\nasync def (?P<name>\w+)\(", re.MULTILINE)
-_NODE_CHECK = re.compile(r"^check\(\"(?P<name>[^\"]+)\", \[(?P<methods>[^\]]*)\]", re.MULTILINE)
+_NODE_CHECK = re.compile(r"^check\(\s*\"(?P<name>[^\"]+)\",\s*\[(?P<methods>[^\]]*)\]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def checks_in(folder: Path) -> list[Check]:
     for script in sorted([*folder.glob("*.py"), *folder.glob("*.mjs")]):
         pattern = _PYTHON_CHECK if script.suffix == ".py" else _NODE_CHECK
         for match in pattern.finditer(script.read_text()):
-            found.append(Check(script, match["name"], frozenset(re.findall(r"[AB]\d+", match["methods"]))))
+            found.append(Check(script, match["name"], frozenset(re.findall(r"[\w.]+", match["methods"]))))
     return found
 
 
