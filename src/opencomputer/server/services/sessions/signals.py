@@ -61,6 +61,11 @@ class ProcessSignals:
         self._queued: set[QueuedHint] = set()
         self._delivery: set[Hint] = set()
 
+    @property
+    def waiting(self) -> int:
+        """How many sessions somebody waits for."""
+        return len(self._appended.keys() | self._canceled.keys())
+
     def appended(self, session_id: SessionId) -> None:
         for hint in self._appended.get(session_id, ()):
             hint.tell()
