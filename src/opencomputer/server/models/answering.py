@@ -8,7 +8,8 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 
 from opencomputer.server.contracts.driver import Json
-from opencomputer.server.models.script import Step, Text, ToolUse
+from opencomputer.server.models.replies import error_body
+from opencomputer.server.models.script import Failure, Step, Text, ToolUse
 
 _PIECE_CHARACTERS = 48
 
@@ -38,6 +39,14 @@ class Answer:
     def end(self) -> bytes:
         delta: dict[str, Json] = {"stop_reason": self._stop_reason(), "stop_sequence": None}
         return _event("message_delta", delta=delta, usage=self._usage()) + _event("message_stop")
+
+    def refusal(self, step: Failure) -> Mapping[str, Json]:
+        """The document of a failure."""
+        return error_body(step.status, step.message, kind=step.kind)
+
+    def fail(self, step: Failure) -> bytes:
+        """The event of a failure in the middle of an answer."""
+        return f"event: error\ndata: {json.dumps(self.refusal(step))}\n\n".encode()
 
     def document(self) -> Mapping[str, Json]:
         """The whole message, as a request without `stream` is answered."""
@@ -98,11 +107,6 @@ class Answer:
             "stop_sequence": None,
             "usage": {**self._usage(), "output_tokens": output_tokens},
         }
-
-
-def error_event(body: Mapping[str, Json]) -> bytes:
-    """An error in the middle of a stream."""
-    return f"event: error\ndata: {json.dumps(body)}\n\n".encode()
 
 
 def estimated_tokens(request_bytes: int) -> int:

@@ -1,4 +1,4 @@
-"""A model that answers from a script. It speaks the Messages API faithfully enough for the real engine."""
+"""A model that answers from a script. It speaks the Messages and the Responses API."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import cast
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.driver import Json
 from opencomputer.server.contracts.models import ModelRequest, ModelResponse
-from opencomputer.server.models.answering import Answer, error_event, estimated_tokens
+from opencomputer.server.models import responses
+from opencomputer.server.models.answering import Answer, estimated_tokens
 from opencomputer.server.models.conversation import Conversation, read_conversation
 from opencomputer.server.models.replies import (
     RequestTooLarge,
-    error_body,
     error_reply,
     is_offered,
     json_reply,
     refuse_unknown,
     within_cap,
 )
+from opencomputer.server.models.responses import ResponsesAnswer, ToolNames, read_responses
 from opencomputer.server.models.script import (
     Failure,
     Hang,
@@ -64,7 +65,9 @@ class ScriptedModel:
     @asynccontextmanager
     async def answer(self, request: ModelRequest) -> AsyncGenerator[ModelResponse, None]:
         """Answer one request. See ModelProvider."""
-        if not is_offered(request):
+        if (request.method, request.path) == ("POST", responses.PATH):
+            yield await self._answer_responses(request)
+        elif not is_offered(request):
             yield refuse_unknown(request)
         elif request.method == "GET":
             yield _models(request.path)
@@ -94,16 +97,32 @@ class ScriptedModel:
         return await self._message(body, answer)
 
     async def _message(self, body: Mapping[str, Json], answer: Answer) -> ModelResponse:
-        steps = await self._waited(choose_steps(self._script, body))
-        if steps and isinstance(steps[0], Failure):
-            return error_reply(steps[0].status, steps[0].message, kind=steps[0].kind)
-        stream = self._stream(answer, steps)
-        if body.get("stream") is True:
-            return ModelResponse(200, _STREAM_HEADERS, stream)
+        return await self._spoken(answer, choose_steps(self._script, body), stream=body.get("stream") is True)
+
+    async def _answer_responses(self, request: ModelRequest) -> ModelResponse:
+        try:
+            raw = b"".join([chunk async for chunk in within_cap(request.body)])
+            parsed = cast("Json", json.loads(raw))
+        except RequestTooLarge:
+            return json_reply(413, responses.error_document(413, "The request is larger than 32 MB", None))
+        except (ValueError, RecursionError):
+            raw, parsed = b"", None
+        if problem := responses.problem_of(parsed):
+            return json_reply(400, responses.error_document(400, problem, None))
+        body = cast("Mapping[str, Json]", parsed)
+        answer = ResponsesAnswer(str(body["model"]), estimated_tokens(len(raw)), ToolNames.of(body))
+        steps = _answering(self._script, read_responses(body))
+        return await self._spoken(answer, steps, stream=body.get("stream") is True)
+
+    async def _spoken(self, answer: Answer | ResponsesAnswer, steps: Reply, *, stream: bool) -> ModelResponse:
+        steps = await self._waited(steps)
         failure = next((step for step in steps if isinstance(step, Failure)), None)
-        if failure is not None:
-            return error_reply(failure.status, failure.message, kind=failure.kind)
-        async for _ in stream:
+        if failure is not None and (not stream or failure is steps[0]):
+            return json_reply(failure.status, answer.refusal(failure))
+        events = self._stream(answer, steps)
+        if stream:
+            return ModelResponse(200, _STREAM_HEADERS, events)
+        async for _ in events:
             pass
         return json_reply(200, answer.document())
 
@@ -115,7 +134,7 @@ class ScriptedModel:
             await self._clock.sleep(step.seconds)
         return ()
 
-    async def _stream(self, answer: Answer, steps: Reply) -> AsyncIterator[bytes]:
+    async def _stream(self, answer: Answer | ResponsesAnswer, steps: Reply) -> AsyncIterator[bytes]:
         yield answer.begin()
         for step in steps:
             match step:
@@ -124,7 +143,7 @@ class ScriptedModel:
                 case Hang():
                     await self._clock.sleep(_HANG_SECONDS)
                 case Failure():
-                    yield error_event(error_body(step.status, step.message, kind=step.kind))
+                    yield answer.fail(step)
                     return
                 case Text() | ToolUse():
                     pace = step.pace_seconds if isinstance(step, Text) else 0.0
@@ -141,7 +160,10 @@ def choose_steps(script: Script, body: Mapping[str, Json]) -> Reply:
         return (Text("."),)
     if schema := _schema(body):
         return (Text(json.dumps(smallest_document(schema, _title(read_conversation(body))))),)
-    conversation = read_conversation(body)
+    return _answering(script, read_conversation(body))
+
+
+def _answering(script: Script, conversation: Conversation) -> Reply:
     steps = script.reply_to(conversation)
     if not conversation.offers_tools:
         steps = tuple(step for step in steps if not isinstance(step, ToolUse))
