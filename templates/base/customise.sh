@@ -40,6 +40,16 @@ engine=$(/opt/opencomputer/agent/bin/python -c \
 test -x "$engine"
 ln -s "$engine" /usr/local/bin/claude
 
+echo "> Codex $CODEX_VERSION"
+# Of the package only the engine itself is kept: it is one static program, and what lies beside it serves
+# commands and voices of its own, which the session's tools take the place of.
+codex=$(mktemp -d)
+npm install --prefix "$codex" --no-audit --no-fund --ignore-scripts --loglevel error "@openai/codex@$CODEX_VERSION"
+mkdir -p /opt/opencomputer/codex/bin
+mv "$codex"/node_modules/@openai/codex-linux-*/vendor/*/bin/codex /opt/opencomputer/codex/bin/codex
+rm -rf "$codex" /root/.npm
+/opt/opencomputer/codex/bin/codex --version
+
 echo "> ownership and folders"
 # `pip install` and `npm install --global` work without sudo.
 chown -R sandbox:sandbox /usr/local

@@ -43,11 +43,16 @@ Event = Mapping[str, Any]
 
 def why_no_template_agent() -> str | None:
     """None if the runner can be started like this here, else why it cannot."""
+    return why_no_template_program(RUNNER)
+
+
+def why_no_template_program(program: str) -> str | None:
+    """None if this program of the template can be started like this here, else why it cannot."""
     if os.geteuid() != 0:
         return "needs root"
     if shutil.which("unshare") is None:
         return "needs unshare (util-linux)"
-    return None if (ROOTFS / RUNNER[1:]).exists() else "needs the base template (oc template build)"
+    return None if (ROOTFS / program[1:]).exists() else "needs the base template (oc template build)"
 
 
 class AgentProcess:

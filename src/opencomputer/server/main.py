@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ from opencomputer.server.network.proxy.assembly import Surroundings, egress_prox
 from opencomputer.server.network.proxy.authority import open_authority
 from opencomputer.server.network.resolver import ResolverConfig, Upstreams
 from opencomputer.server.node import running, until_stopped
+from opencomputer.server.runtimes.claude.runtime import ClaudeRuntime
+from opencomputer.server.runtimes.codex.runtime import CodexRuntime
 from opencomputer.server.runtimes.scripted.runtime import ScriptedRuntime
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
@@ -205,8 +208,17 @@ def _model_provider(settings: Settings, clock: SystemClock) -> ModelProvider:
 
 
 def _runtimes(settings: Settings) -> Mapping[str, Runtime]:
-    runtimes = [ScriptedRuntime()] if settings.models.provider == "scripted" else []
+    runtimes: list[Runtime] = [ClaudeRuntime(), CodexRuntime()]
+    if settings.models.provider == "scripted":
+        runtimes.append(_scripted_runtime(settings))
     return {each.name: each for each in runtimes}
+
+
+def _scripted_runtime(settings: Settings) -> ScriptedRuntime:
+    if settings.driver == "fake":
+        # Its machines are this host.
+        return ScriptedRuntime(sys.executable, opencomputer.inside.__path__[0])
+    return ScriptedRuntime()
 
 
 async def create_organisation(name: str, data: Path) -> tuple[str, str]:

@@ -8,22 +8,31 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 
 from .claude import ClaudeBrain
-from .engine import Engine
+from .codex import CodexBrain
+from .engine import Engine, EngineFailed
 from .scripted import ScriptedEngine
 from .server import BrainServer, complain
 
 DEFAULT_PORT = 8080
 PORT_VARIABLE = "OC_BRAIN_PORT"
 
-ENGINES: Mapping[str, Callable[[], Engine]] = {"claude": ClaudeBrain, "scripted": ScriptedEngine}
+ENGINES: Mapping[str, Callable[[], Engine]] = {
+    "claude": ClaudeBrain,
+    "codex": CodexBrain,
+    "scripted": ScriptedEngine,
+}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve one engine until SIGTERM or SIGINT. Returns the exit code."""
+    """Serve one engine until SIGTERM or SIGINT. Returns the exit code: 1 when the engine cannot be used."""
     if len(arguments) != 1 or arguments[0] not in ENGINES:
         complain(f"usage: brains {'|'.join(sorted(ENGINES))}")
         return 2
-    asyncio.run(_serve(ENGINES[arguments[0]](), int(os.environ.get(PORT_VARIABLE) or DEFAULT_PORT)))
+    try:
+        asyncio.run(_serve(ENGINES[arguments[0]](), int(os.environ.get(PORT_VARIABLE) or DEFAULT_PORT)))
+    except EngineFailed as error:
+        complain(f"the engine cannot be used: {error}")
+        return 1
     return 0
 
 
@@ -35,8 +44,8 @@ async def _serve(engine: Engine, port: int) -> None:
     server = BrainServer(engine)
     await server.open(port)
     complain(f"listening on 127.0.0.1:{server.port}")
-    preparing = asyncio.ensure_future(server.prepare())
-    await ended.wait()
-    preparing.cancel()
-    await asyncio.gather(preparing, return_exceptions=True)
-    await server.close()
+    try:
+        await server.prepare()
+        await ended.wait()
+    finally:
+        await server.close()

@@ -44,13 +44,9 @@ class BrainServer:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", port, limit=2 * MAX_HEAD_BYTES)
 
     async def prepare(self) -> None:
-        """Have the engine load what takes long. Never raises: health tells."""
-        try:
-            await self._engine.prepare()
-            self._status = "ready"
-        except EngineFailed as error:
-            self._status = "failed"
-            complain(f"the engine cannot be used: {error}")
+        """Have the engine load what takes long; from then on it is ready. Raises EngineFailed."""
+        await self._engine.prepare()
+        self._status = "ready"
 
     async def close(self) -> None:
         if self._server is not None:
