@@ -27,6 +27,7 @@ from opencomputer.server.contracts.stores import (
     SnapshotStore,
 )
 from opencomputer.server.contracts.templates import TemplateCatalogue
+from opencomputer.server.contracts.webhooks import WebhookSender
 from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
 from opencomputer.server.domain.limits import resolve_shape
 from opencomputer.server.domain.previews import PreviewDomains
@@ -110,6 +111,7 @@ class Plugins:
     trust: str
     """The certificate, in PEM, of who may open TLS on the way out of machines."""
     egress_events: EgressEventStore
+    webhooks: WebhookSender
     agent_tables: AgentTables
     runtimes: Mapping[str, Runtime]
     sessions: SessionStorage
@@ -265,6 +267,7 @@ def _services(
 def _durable(settings: Settings, plugins: Plugins, doors: _Doors) -> DurableServices:
     parts = DurableParts(
         client_tokens=doors.client_tokens,
+        webhooks=plugins.webhooks,
         agents=plugins.agent_tables,
         runtimes=plugins.runtimes,
         models=plugins.models,

@@ -11,6 +11,7 @@ from opencomputer.server.contracts.models import ModelProvider
 from opencomputer.server.contracts.runtimes import Runtime
 from opencomputer.server.contracts.secrets import Keyring
 from opencomputer.server.contracts.sessions import SessionTables
+from opencomputer.server.contracts.webhooks import WebhookSender
 from opencomputer.server.services.sessions.agents import Agents
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
@@ -18,6 +19,8 @@ from opencomputer.server.services.sessions.deployments import Deployments
 from opencomputer.server.services.sessions.editing import Editing
 from opencomputer.server.services.sessions.facade import DurableServices
 from opencomputer.server.services.sessions.log import SessionLog
+from opencomputer.server.services.sessions.messages import Messages
+from opencomputer.server.services.sessions.sessions import DurableSessions
 from opencomputer.server.services.sessions.signals import ProcessSignals
 from opencomputer.server.services.sessions.tools import Tools
 from opencomputer.server.settings import Settings
@@ -36,6 +39,7 @@ class DurableParts:
     """What durable sessions are made of."""
 
     client_tokens: ClientTokens
+    webhooks: WebhookSender
     agents: AgentTables
     runtimes: Mapping[str, Runtime]
     models: ModelProvider
@@ -55,4 +59,6 @@ def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
         agents=agents,
         deployments=Deployments(parts.agents, editing, agents, credentials),
         credentials=credentials,
+        sessions=DurableSessions(parts.sessions.tables, agents, parts.clock, parts.webhooks.check),
+        messages=Messages(parts.sessions.tables.sessions, agents, parts.clock),
     )

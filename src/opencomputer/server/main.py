@@ -69,6 +69,7 @@ from opencomputer.server.stores.sql.sessions.stores import session_tables
 from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
 from opencomputer.server.templates.layers import InstalledTemplates
 from opencomputer.server.templates.runtime import ensure_runtime
+from opencomputer.server.webhooks.sender import HttpWebhookSender
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ async def _plugins(
         gate=names.table,
         trust=isolation.trust,
         egress_events=egress_events,
+        webhooks=_webhook_sender(settings, stack),
         agent_tables=_agent_tables(database),
         runtimes=_runtimes(settings),
         sessions=_session_storage(database),
@@ -155,6 +157,12 @@ def _session_storage(database: Database) -> SessionStorage:
 
 def _retention(settings: Settings) -> Retention:
     return Retention(timedelta(days=settings.audit.days), settings.audit.events)
+
+
+def _webhook_sender(settings: Settings, stack: AsyncExitStack) -> HttpWebhookSender:
+    sender = HttpWebhookSender(allow_private=settings.allow_private_webhooks)
+    stack.push_async_callback(sender.close)
+    return sender
 
 
 async def _isolation(

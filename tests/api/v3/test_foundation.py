@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import httpx
 import jwt
 import pytest
 
+from tests.api.v3.answers import error_of
 from tests.support.node import Api
 
 pytestmark = pytest.mark.anyio
@@ -35,17 +34,6 @@ NOT_IMPLEMENTED = [
     ("POST", "/github/deploy-app/inspect"),
     ("GET", "/github/apps"),
 ]
-
-
-def error_of(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    assert answer.status_code == status, answer.text
-    assert list(answer.json()) == ["error"]
-    error: dict[str, Any] = answer.json()["error"]
-    assert error["type"] == error["code"] == code
-    assert error["message"]
-    assert error["request_id"].startswith("req_")
-    assert error["request_id"] == answer.headers["X-Request-Id"]
-    return error
 
 
 @pytest.mark.parametrize(("method", "path"), NOT_IMPLEMENTED)

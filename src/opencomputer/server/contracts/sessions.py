@@ -19,10 +19,10 @@ from opencomputer.server.domain.sessions.session import (
     Claim,
     Completion,
     Session,
-    SessionStatus,
+    SessionFilter,
     Turn,
 )
-from opencomputer.wire.ids import AgentId, DeliveryId, DestinationId, EventId, OrgId, SessionId, TurnId
+from opencomputer.wire.ids import DeliveryId, DestinationId, EventId, OrgId, SessionId, TurnId
 
 
 class Fenced(OpenComputerError):
@@ -60,17 +60,6 @@ class Accepted:
     event: Event
     session: Session
     replayed: bool
-
-
-@dataclass(frozen=True)
-class SessionFilter:
-    """None: whatever it is."""
-
-    status: SessionStatus | None = None
-    agent_id: AgentId | None = None
-    key: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
 
 
 class SessionStore(Protocol):

@@ -208,6 +208,17 @@ class Session:
 
 
 @dataclass(frozen=True)
+class SessionFilter:
+    """None: whatever it is."""
+
+    status: SessionStatus | None = None
+    agent_id: AgentId | None = None
+    key: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Claim:
     """The right to write one turn of a session, for as long as nobody has claimed it anew."""
 

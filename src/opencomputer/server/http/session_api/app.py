@@ -5,14 +5,26 @@ from __future__ import annotations
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from opencomputer.server.http.session_api import events, unsupported
+from opencomputer.server.http.session_api import (
+    client_tokens,
+    events,
+    messages,
+    sessions,
+    unsupported,
+)
 from opencomputer.server.http.session_api.browsers import CrossOrigin
 from opencomputer.server.http.session_api.errors import install_error_handlers
 from opencomputer.server.services.facade import Services
 
 PREFIX = "/v3"
 # Fixed segments are matched before parameters: what has some where others have an id stands first.
-_ROUTERS: tuple[APIRouter, ...] = (unsupported.router, events.router)
+_ROUTERS: tuple[APIRouter, ...] = (
+    unsupported.router,
+    client_tokens.router,
+    events.router,
+    messages.router,
+    sessions.router,
+)
 
 
 def create_session_api(services: Services) -> ASGIApp:

@@ -9,6 +9,8 @@ from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
 from opencomputer.server.services.sessions.deployments import Deployments
 from opencomputer.server.services.sessions.log import SessionLog
+from opencomputer.server.services.sessions.messages import Messages
+from opencomputer.server.services.sessions.sessions import DurableSessions
 from opencomputer.server.services.sessions.tools import Tools
 
 
@@ -22,3 +24,5 @@ class DurableServices:
     agents: Agents
     deployments: Deployments
     credentials: Credentials
+    sessions: DurableSessions
+    messages: Messages

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from opencomputer.server.contracts.sessions import SessionFilter
 from opencomputer.server.domain.errors import Conflict, IdempotencyMismatch, NotFound
 from opencomputer.server.domain.sessions.errors import SessionArchived
 from opencomputer.server.domain.sessions.events import Level, NewEvent
@@ -12,6 +11,7 @@ from opencomputer.server.domain.sessions.naming import new_session_id, new_turn_
 from opencomputer.server.domain.sessions.session import (
     Boxes,
     Origin,
+    SessionFilter,
     SessionLimits,
     SessionStatus,
     TurnState,

@@ -15,7 +15,6 @@ from opencomputer.server.contracts.sessions import (
     Accepted,
     Admission,
     Admitted,
-    SessionFilter,
     SessionSignals,
 )
 from opencomputer.server.domain.errors import Conflict, IdempotencyMismatch, NotFound
@@ -29,7 +28,7 @@ from opencomputer.server.domain.sessions.events import (
 )
 from opencomputer.server.domain.sessions.fold import Fold, changes_state, is_input
 from opencomputer.server.domain.sessions.naming import new_turn_id
-from opencomputer.server.domain.sessions.session import Boxes, Session, Turn
+from opencomputer.server.domain.sessions.session import Boxes, Session, SessionFilter, Turn
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.sessions.appending import OpenSession, with_last_turns
 from opencomputer.server.stores.sql.sessions.ending import archive, cancel
