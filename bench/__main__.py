@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from bench import density, exec, files, image, layers, preview, proxy, state, tti
+from bench import density, exec, files, image, layers, preview, proxy, sessions, state, tti
 from bench.calibration import calibrate
 from bench.node import Place
 from bench.report import Result, save, show
 
+_FIRST = ("tti", "exec", "files", "density")
+_OTHERS = ("image", "layers", "preview", "proxy", "sessions")
 _STATE = ("fork", "checkpoint", "hibernate")
 _RESULTS = Path(__file__).with_name("results")
 
@@ -36,10 +38,23 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "what",
-        choices=("tti", "exec", "files", "density", *_STATE, "image", "layers", "preview", "proxy", "all"),
+        choices=(
+            "tti",
+            "exec",
+            "files",
+            "density",
+            *_STATE,
+            "image",
+            "layers",
+            "preview",
+            "proxy",
+            "sessions",
+            "all",
+        ),
     )
     parser.add_argument(
-        "--url", help="measure this node instead of one of our own (not for density, layers and proxy)"
+        "--url",
+        help="measure this node instead of one of our own (not for density, layers, proxy and sessions)",
     )
     parser.add_argument("--key", help="an API key of that node")
     parser.add_argument("--count", type=int, help="how many sandboxes, or round trips")
@@ -72,6 +87,7 @@ def _benches(options: argparse.Namespace) -> Mapping[str, Callable[[], Result]]:
         "image": lambda: image.measure(image.ImageOptions(options.count or 20, place)),
         "preview": lambda: preview.measure(preview.PreviewOptions(options.count or 500, place=place)),
         "proxy": lambda: proxy.measure(proxy.ProxyOptions(options.count or 1000)),
+        "sessions": lambda: sessions.measure(sessions.SessionsOptions(options.count or 300)),
         "layers": lambda: layers.measure(layers.LayersOptions(options.count or 3)),
     }
 

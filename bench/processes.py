@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,15 @@ _SAMPLE_SECONDS = 0.05
 def resident_bytes(process_id: int) -> int:
     """The resident memory of one process, 0 when it is gone."""
     return _status_bytes(process_id, "VmRSS:")
+
+
+def processor_seconds(process_id: int) -> float:
+    """What one process has computed so far, in its own code and in the kernel's; 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class PeakMemory:
