@@ -14,6 +14,7 @@ from opencomputer.server.contracts.models import ModelRequest, ModelResponse
 from opencomputer.server.models import responses
 from opencomputer.server.models.answering import Answer, estimated_tokens
 from opencomputer.server.models.conversation import Conversation, read_conversation
+from opencomputer.server.models.offered_tools import OfferedTools
 from opencomputer.server.models.replies import (
     RequestTooLarge,
     error_reply,
@@ -111,7 +112,7 @@ class ScriptedModel:
             return json_reply(400, responses.error_document(400, problem, None))
         body = cast("Mapping[str, Json]", parsed)
         answer = ResponsesAnswer(str(body["model"]), estimated_tokens(len(raw)), ToolNames.of(body))
-        steps = _answering(self._script, read_responses(body))
+        steps = _answering(self._script, read_responses(body), OfferedTools.of(body))
         return await self._spoken(answer, steps, stream=body.get("stream") is True)
 
     async def _spoken(self, answer: Answer | ResponsesAnswer, steps: Reply, *, stream: bool) -> ModelResponse:
@@ -160,11 +161,11 @@ def choose_steps(script: Script, body: Mapping[str, Json]) -> Reply:
         return (Text("."),)
     if schema := _schema(body):
         return (Text(json.dumps(smallest_document(schema, _title(read_conversation(body))))),)
-    return _answering(script, read_conversation(body))
+    return _answering(script, read_conversation(body), OfferedTools.of(body))
 
 
-def _answering(script: Script, conversation: Conversation) -> Reply:
-    steps = script.reply_to(conversation)
+def _answering(script: Script, conversation: Conversation, tools: OfferedTools) -> Reply:
+    steps = tools.fitted(script.reply_to(tools.fit(conversation)))
     if not conversation.offers_tools:
         steps = tuple(step for step in steps if not isinstance(step, ToolUse))
     return steps if any(_is_an_answer(step) for step in steps) else (*steps, Text("OK."))
