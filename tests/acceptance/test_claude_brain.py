@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import threading
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +66,10 @@ def tools() -> Generator[ToolServer]:
         yield served
 
 
-def started(folder: Path) -> AbstractAsyncContextManager[BrainProcess]:
+def started(folder: Path, **environment: str) -> AbstractAsyncContextManager[BrainProcess]:
     argv = ClaudeRuntime().program(AGENT, []).argv
-    return brain_process(template_command(folder, PORT, argv), os.environ, folder / "log")
+    command = template_command(folder, {**PORT, **environment}, argv)
+    return brain_process(command, os.environ, folder / "log")
 
 
 @pytest.fixture
@@ -114,6 +117,22 @@ async def test_a_conversation_with_tools_goes_on_after_the_engine_was_killed(
             with serve_tools(bash=lambda _: "Plan 9") as last_tools:
                 await second.turn(request(model, last_tools, "look again"))
     assert (other_tools.said(), last_tools.said()) == ([], ["Plan 9!"])
+
+
+async def test_an_engine_that_was_started_beforehand_is_told_everything_it_needs(
+    model: ModelServer, tools: ToolServer, tmp_path: Path
+) -> None:
+    asked_before = len(model.requests)
+    async with started(tmp_path, ANTHROPIC_BASE_URL=model.url) as brain:
+        lines = await brain.turn(replace(request(model, tools, "look"), model="anthropic/claude-opus-4-8"))
+        assert narrated(await brain.turn(request(model, tools, "what"))) == ["1. look\n2. what"]
+    assert (tmp_path / "log").read_text().count("\n") == 1
+    assert (tools.said(), lines[-1].message) == (["Linux!"], {"reason": "quiescent"})
+    # There are side calls of the engine's own before.
+    asked = [json.loads(body) for body in model.requests[asked_before:]]
+    first = next(body for body in asked if body.get("tools"))
+    assert first["model"] == "claude-opus-4-8"
+    assert "Be brief." in [block["text"] for block in first["system"]]
 
 
 async def test_how_requests_end(brain: BrainProcess, model: ModelServer, tools: ToolServer) -> None:

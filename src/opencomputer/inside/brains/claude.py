@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,22 +13,18 @@ from typing import Any
 
 from ..agent_runner.claude import ClaudeEngine, ClaudeEngines
 from ..agent_runner.engine import EngineFailed as EngineEnded
-from ..agent_runner.environment import engine_environment
+from .claude_options import engine_options, home_in, working_folder_in
 from .engine import AWAITING_INPUT, ERROR, QUIESCENT, Done, EngineFailed, Message, Say
 from .relay import ToolRelay
 from .requests import TurnRequest
+from .spares import SpareEngine
 
-SERVER = "oc"
-"""What the engine calls the session's tools: `mcp__oc__bash`."""
-
-PLACEHOLDER_KEY = "provided-by-the-node"
 STOP_SECONDS = 3.0
 """How long the engine may take to stop a turn before it is ended. Less than the platform waits."""
 
+_SOME_MODEL = "anthropic/claude-sonnet-5"
 _NOT_OURS = (401, 403)
 _QUEUE = 256
-_TOOL_MILLISECONDS = 3600 * 1000
-_MAX_RESULT_TOKENS = 100_000
 
 
 class ClaudeBrain:
@@ -37,14 +34,22 @@ class ClaudeBrain:
         self._engines = engines or ClaudeEngines()
         self._relay = ToolRelay()
         self._running: _Running | None = None
+        self._spare: SpareEngine | None = None
 
     async def prepare(self) -> None:
-        """Import the SDK, and have an address for the tools."""
+        """Import the SDK, have an address for the tools, and start an engine for what may come."""
         await self._relay.open()
         try:
             await self._engines.prepare()
         except EngineEnded as error:
             raise EngineFailed(str(error)) from error
+        turn = expected_turn(os.environ)
+        if turn is None or _Conversation(Path(turn.state_dir)).id is not None:
+            return
+        try:
+            self._spare = await SpareEngine.start(engine_options(turn, self._relay.url))
+        except EngineEnded as error:
+            print(error, file=sys.stderr, flush=True)
 
     async def run(self, turn: TurnRequest, say: Say) -> Done:
         """See Engine."""
@@ -60,6 +65,7 @@ class ClaudeBrain:
     async def close(self) -> None:
         """See Engine."""
         await self._end()
+        await self._let_spare_go()
         await self._relay.close()
 
     async def _fitting(self, turn: TurnRequest) -> _Running:
@@ -69,9 +75,26 @@ class ClaudeBrain:
             return self._running
         await self._end()
         conversation = _Conversation(Path(turn.state_dir))
-        engine = await self._engines.launch({**options, "resume": conversation.id})
+        engine = await self._started(options, conversation.id)
         self._running = _Running(engine, options, conversation)
         return self._running
+
+    async def _started(self, options: Mapping[str, Any], conversation: str | None) -> ClaudeEngine:
+        spare = self._spare
+        if spare is not None and conversation is None and spare.serves(options):
+            try:
+                self._spare = None
+                return await spare.adopt(options)
+            except EngineEnded as error:
+                print(error, file=sys.stderr, flush=True)
+                await spare.close()
+        await self._let_spare_go()
+        return await self._engines.launch({**options, "resume": conversation})
+
+    async def _let_spare_go(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            await spare.close()
 
     async def _answered(self, running: _Running, turn: TurnRequest, say: Say) -> Message:
         try:
@@ -166,7 +189,7 @@ class _Conversation:
     def __init__(self, folder: Path) -> None:
         self._file = folder / "claude-session"
         try:
-            _working_folder(folder).mkdir(parents=True, exist_ok=True)
+            working_folder_in(folder).mkdir(parents=True, exist_ok=True)
             self.id = self._noted(folder)
         except (OSError, ValueError) as error:
             raise EngineFailed(f"the state folder cannot be used: {error}") from error
@@ -176,7 +199,7 @@ class _Conversation:
             return None
         session_id = self._file.read_text("utf-8")
         # The engine refuses to resume what it has no transcript of, for want of time to write one perhaps.
-        transcripts = (_home(folder) / "projects").glob(f"*/{session_id}.jsonl")
+        transcripts = (home_in(folder) / "projects").glob(f"*/{session_id}.jsonl")
         return session_id if any(transcripts) else None
 
     def heard(self, message: Message) -> None:
@@ -194,50 +217,20 @@ class _Conversation:
         self.id = session_id
 
 
-def engine_options(turn: TurnRequest, tools_url: str) -> dict[str, Any]:
-    """A request's configuration in the SDK's words. What is the same needs no other process."""
-    home = _home(Path(turn.state_dir))
-    skilled = any((home / "skills").glob("*/SKILL.md"))
-    return {
-        "model": turn.model_name,
-        "system_prompt": turn.system_prompt,
-        "tools": ["Skill"] if skilled else [],
-        "allowed_tools": [f"mcp__{SERVER}"],
-        "skills": "all" if skilled else [],
-        "mcp_servers": {SERVER: {"type": "http", "url": tools_url}},
-        "strict_mcp_config": True,
-        "permission_mode": "dontAsk",
-        "max_turns": turn.max_turns,
-        "setting_sources": ["user"],
-        "cwd": str(_working_folder(Path(turn.state_dir))),
-        "env": _environment(turn, home),
-    }
-
-
-def _home(folder: Path) -> Path:
-    """Where the engine keeps its own things, skills and transcripts among them."""
-    return folder / "claude"
-
-
-def _working_folder(folder: Path) -> Path:
-    """The engine works nowhere; but its transcripts belong to a place, which must stay the same."""
-    return folder / "work"
-
-
-def _environment(turn: TurnRequest, home: Path) -> dict[str, str]:
-    key = str(turn.endpoint.get("auth_env") or "ANTHROPIC_API_KEY")
-    variables = {
-        **engine_environment(os.environ, os.getuid()),
-        "CLAUDE_CONFIG_DIR": str(home),
-        "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
-        "ENABLE_TOOL_SEARCH": "false",
-        "MAX_MCP_OUTPUT_TOKENS": str(_MAX_RESULT_TOKENS),
-        "MCP_TOOL_TIMEOUT": str(_TOOL_MILLISECONDS),
-        key: os.environ.get(key) or PLACEHOLDER_KEY,
-    }
-    if base_url := turn.endpoint.get("base_url"):
-        variables["ANTHROPIC_BASE_URL"] = str(base_url)
-    return variables
+def expected_turn(environment: Mapping[str, str]) -> TurnRequest | None:
+    """What the first request will be like, as far as an engine must know at its start; None: nobody knows."""
+    base_url = environment.get("ANTHROPIC_BASE_URL")
+    if not base_url:
+        return None
+    return TurnRequest(
+        turn_id="",
+        input=(),
+        model=_SOME_MODEL,
+        system_prompt="",
+        mcp_endpoint="",
+        state_dir=os.path.expanduser("~/.oc/runtime-state"),
+        endpoint={"base_url": base_url},
+    )
 
 
 def _done(result: Message, *, asked: bool) -> Done:

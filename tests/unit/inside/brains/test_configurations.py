@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import deque
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from opencomputer.inside.brains.claude import engine_options
+from opencomputer.inside.brains.claude import expected_turn
+from opencomputer.inside.brains.claude_options import engine_options
 from opencomputer.inside.brains.codex import configuration
 from opencomputer.inside.brains.requests import BadRequest, TurnRequest, parse_turn
+from opencomputer.inside.brains.spares import SpareEngine
 
 TURN = TurnRequest(
     turn_id="trn_1",
@@ -51,6 +55,17 @@ def test_claude_has_the_sessions_tools_and_no_others(tmp_path: Path) -> None:
     assert options["env"]["ANTHROPIC_BASE_URL"] == "http://169.254.169.254/v1"
     assert options["env"]["A_KEY"] == "provided-by-the-node"
     assert options["env"]["CLAUDE_CONFIG_DIR"] == "/state/claude"
+
+
+def test_an_engine_is_started_beforehand_only_where_its_model_is_known() -> None:
+    assert expected_turn({}) is None
+    turn = expected_turn({"ANTHROPIC_BASE_URL": "http://a"})
+    assert turn is not None
+    asked = replace(turn, model="anthropic/other", endpoint={"base_url": "http://a"}, system_prompt="x")
+    spare = SpareEngine(engine_options(turn, "http://b"), cast("Any", None), None, deque())
+    assert spare.serves(engine_options(asked, "http://b"))
+    assert not spare.serves(engine_options(replace(asked, max_turns=3), "http://b"))
+    assert not spare.serves(engine_options(replace(asked, endpoint={"base_url": "http://c"}), "http://b"))
 
 
 def test_a_request_is_read() -> None:

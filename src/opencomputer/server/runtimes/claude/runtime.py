@@ -16,6 +16,10 @@ SKILLS_FOLDER = f"{STATE_FOLDER}/claude/skills"
 """Where the engine looks for skills, with its own things in the state folder."""
 
 
+GATEWAY = "http://169.254.169.254/v1/model/anthropic"
+"""Where an engine that is started beforehand expects its model. Requests that say otherwise get another."""
+
+
 class ClaudeRuntime:
     """See Runtime. The engine comes with the template."""
 
@@ -26,7 +30,9 @@ class ClaudeRuntime:
     def program(self, agent: PinnedAgent, skills: Sequence[SkillFile]) -> BrainProgram:
         """See Runtime. Nothing in a brain runs a skill's programs, so their modes do not matter."""
         files = {f"{SKILLS_FOLDER}/{file.path}": file.content for file in skills}
-        return replace(brain_program(SDK_PYTHON, self.name), files=files)
+        return replace(
+            brain_program(SDK_PYTHON, self.name), files=files, environment={"ANTHROPIC_BASE_URL": GATEWAY}
+        )
 
     def endpoint(self, gateway_url: str) -> Json:
         """See Runtime."""
