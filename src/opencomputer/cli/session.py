@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from opencomputer.cli.config import Server, resolve
+from opencomputer.cli.failures import CommandError
 from opencomputer.cli.output import Output
 
 if TYPE_CHECKING:
@@ -49,10 +50,20 @@ class Session:
         return asyncio.run(connected())
 
     def run_on(self, sandbox: str, work: Callable[[SandboxLink], Awaitable[T]]) -> T:
-        """Do the work with a link to one sandbox."""
+        """Do the work with a link to one sandbox; where a durable session is named, to its hands."""
         from opencomputer.sdk.sandbox_link import SandboxLink
 
-        return self.run(lambda plane: work(SandboxLink(plane, sandbox)))
+        sandbox_id = self._hands_of(sandbox) if sandbox.startswith("ses_") else sandbox
+        return self.run(lambda plane: work(SandboxLink(plane, sandbox_id)))
+
+    def _hands_of(self, session_id: str) -> str:
+        async def hands(durable: OpenComputer) -> object:
+            return ((await durable.sessions.get(session_id)).data.sandboxes or {}).get("hands")
+
+        found = self.run_durable(hands)
+        if not found:
+            raise CommandError(f"{session_id} has no machine for its hands yet")
+        return str(found)
 
     def run_durable(self, work: Callable[[OpenComputer], Awaitable[T]]) -> T:
         """Do the work with the server's durable agents and sessions, and close the connection afterwards."""

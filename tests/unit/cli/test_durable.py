@@ -287,3 +287,12 @@ def test_quiet_prints_only_ids(oc: Oc, durable: Durable) -> None:
     assert (made.stdout, made.stderr) == (f"ses_{2:024x}\n", "")
     assert oc("agent", "create", "b", "--model", "a/b", "--prompt", "x", "-q").stdout == f"agt_{2:024x}\n"
     assert oc("session", "fork", SESSION, "-q").stdout == f"ses_{3:024x}\n"
+
+
+def test_a_session_stands_for_its_hands(oc: Oc, node: FakeNode, durable: Durable) -> None:
+    missing = oc("exec", "list", SESSION)
+    assert (missing.exit_code, "no machine for its hands yet" in missing.stderr) == (1, True)
+    hands = str(node.add_sandbox().description["sandboxID"])
+    durable.sessions[SESSION]["sandboxes"] = {"brain": None, "hands": hands}
+    assert oc("exec", "list", SESSION).exit_code == 0
+    assert node.requests("GET", f"/sandboxes/{hands}/exec")
