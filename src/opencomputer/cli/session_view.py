@@ -72,7 +72,8 @@ class SessionView:
             case PreviewUrl():
                 yield Line(f"→ {text.harmless(event.url)}", ("cyan",))
             case _:
-                yield Line(_cut(f"· {event.type}  {event.text}").rstrip(), ("dim",))
+                told = event.text or event.body.get("sandbox", "")
+                yield Line(_cut(f"· {event.type}  {told}").rstrip(), ("dim",))
 
     def _beginning(self, event: SessionEvent) -> Iterator[Line]:
         turn = event.turn_id or ""
@@ -97,7 +98,7 @@ class SessionView:
 def log_line(event: SessionEvent) -> str:
     """An event on one line: `[seq] type  text`."""
     said = next((event.body[name] for name in ("text", "message") if event.body.get(name)), None)
-    names = ("command", "tool", "yield_reason", "outcome", "summary", "url")
+    names = ("command", "tool", "yield_reason", "outcome", "summary", "url", "sandbox")
     shown = said or next((event.body[name] for name in names if event.body.get(name)), "")
     return text.harmless(f"[{event.seq}] {event.type}  {shown}").rstrip()
 

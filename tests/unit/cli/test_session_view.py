@@ -65,8 +65,8 @@ def test_every_end_of_a_turn_has_its_words(reason: str, words: str) -> None:
 
 
 def test_what_is_not_known_is_shown_in_one_line() -> None:
-    assert shown(event(1, "sandbox.woken", role="hands"), event(2, "news", text="hello\x1b[31m")) == [
-        "· sandbox.woken",
+    assert shown(event(1, "sandbox.woken", sandbox="hands"), event(2, "news", text="hello\x1b[31m")) == [
+        "· sandbox.woken  hands",
         "· news  hello [31m",
     ]
 
