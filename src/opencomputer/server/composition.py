@@ -9,12 +9,13 @@ from pathlib import Path
 
 from opencomputer.server.contracts.agents import AgentTables
 from opencomputer.server.contracts.artefacts import Artefacts
+from opencomputer.server.contracts.brain_states import BrainStates
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.egress import EgressEventStore, EgressGate
 from opencomputer.server.contracts.host import HostGauge
 from opencomputer.server.contracts.images import ImageStore, NamedSnapshotStore, PrefixStore
 from opencomputer.server.contracts.machine import Machines
-from opencomputer.server.contracts.models import ModelProvider
+from opencomputer.server.contracts.models import KeyedModels, ModelProvider
 from opencomputer.server.contracts.previews import GrantStore, PreviewStore, PreviewStores
 from opencomputer.server.contracts.runtimes import Runtime
 from opencomputer.server.contracts.secrets import Keyring, SecretTables
@@ -61,7 +62,7 @@ from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import LiveSandboxes
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
-from opencomputer.server.services.sandboxes.operations import operations
+from opencomputer.server.services.sandboxes.operations import Operations, operations
 from opencomputer.server.services.sandboxes.pool import Pool, PoolSettings
 from opencomputer.server.services.sandboxes.preview_door import PreviewDoor
 from opencomputer.server.services.sandboxes.preview_grants import PreviewGrants
@@ -115,6 +116,8 @@ class Plugins:
     agent_tables: AgentTables
     runtimes: Mapping[str, Runtime]
     sessions: SessionStorage
+    brain_states: BrainStates
+    upstream_models: KeyedModels
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,7 @@ def compose(
             SecretUpkeep(plugins.secrets.holdings, plugins.clock),
             ImageUpkeep(services.images, services.snapshots, plugins.clock),
             services.durable.log,
+            services.durable.box_upkeep,
         ),
     )
 
@@ -260,11 +264,13 @@ def _services(
         gateway=gateway,
         clock=clock,
         presentation=_presentation(settings),
-        durable=_durable(settings, plugins, doors),
+        durable=_durable(settings, plugins, doors, machinery, state),
     )
 
 
-def _durable(settings: Settings, plugins: Plugins, doors: _Doors) -> DurableServices:
+def _durable(
+    settings: Settings, plugins: Plugins, doors: _Doors, machinery: Machinery, state: Operations
+) -> DurableServices:
     parts = DurableParts(
         client_tokens=doors.client_tokens,
         webhooks=plugins.webhooks,
@@ -274,6 +280,10 @@ def _durable(settings: Settings, plugins: Plugins, doors: _Doors) -> DurableServ
         keyring=plugins.keyring,
         sessions=plugins.sessions,
         clock=plugins.clock,
+        states=plugins.brain_states,
+        upstream=plugins.upstream_models,
+        machinery=machinery,
+        operations=state,
     )
     return compose_durable(settings, parts)
 

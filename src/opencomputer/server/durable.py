@@ -6,20 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opencomputer.server.contracts.agents import AgentTables
+from opencomputer.server.contracts.brain_states import BrainStates
 from opencomputer.server.contracts.clock import Clock
-from opencomputer.server.contracts.models import ModelProvider
-from opencomputer.server.contracts.runtimes import Runtime
+from opencomputer.server.contracts.machine import Machine
+from opencomputer.server.contracts.models import KeyedModels, ModelProvider
+from opencomputer.server.contracts.runtimes import Brain, Runtime
 from opencomputer.server.contracts.secrets import Keyring
 from opencomputer.server.contracts.sessions import SessionTables
 from opencomputer.server.contracts.webhooks import WebhookSender
+from opencomputer.server.services.sandboxes.gateway import ModelGateway
+from opencomputer.server.services.sandboxes.machinery import Machinery
+from opencomputer.server.services.sandboxes.operations import Operations
 from opencomputer.server.services.sessions.agents import Agents
+from opencomputer.server.services.sessions.boxes import BoxParts, SessionBoxes
+from opencomputer.server.services.sessions.boxes_brains import BrainProcesses
+from opencomputer.server.services.sessions.boxes_sandboxes import SessionSandboxes
+from opencomputer.server.services.sessions.boxes_upkeep import BoxUpkeep
+from opencomputer.server.services.sessions.brain_client import DialledBrain
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
 from opencomputer.server.services.sessions.deployments import Deployments
 from opencomputer.server.services.sessions.editing import Editing
 from opencomputer.server.services.sessions.facade import DurableServices
+from opencomputer.server.services.sessions.kept import KeptTurns
 from opencomputer.server.services.sessions.log import SessionLog
 from opencomputer.server.services.sessions.messages import Messages
+from opencomputer.server.services.sessions.model_access import SessionModels
 from opencomputer.server.services.sessions.sessions import DurableSessions
 from opencomputer.server.services.sessions.signals import ProcessSignals
 from opencomputer.server.services.sessions.tools import Tools
@@ -46,12 +58,17 @@ class DurableParts:
     keyring: Keyring
     sessions: SessionStorage
     clock: Clock
+    states: BrainStates
+    upstream: KeyedModels
+    machinery: Machinery
+    operations: Operations
 
 
 def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
     editing = Editing(parts.agents, parts.clock)
     credentials = Credentials(parts.agents, parts.keyring, parts.models, parts.clock)
     agents = Agents(parts.agents, editing, credentials, parts.runtimes)
+    sessions, gateway = parts.sessions.tables.sessions, ModelGateway(parts.models)
     return DurableServices(
         client_tokens=parts.client_tokens,
         log=SessionLog(parts.sessions.tables, parts.sessions.signals),
@@ -61,4 +78,21 @@ def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
         credentials=credentials,
         sessions=DurableSessions(parts.sessions.tables, agents, parts.clock, parts.webhooks.check),
         messages=Messages(parts.sessions.tables.sessions, agents, parts.clock),
+        boxes=_boxes(parts, agents),
+        box_upkeep=BoxUpkeep(parts.machinery.sandboxes, parts.machinery.lifecycle, sessions, parts.clock),
+        models=SessionModels(sessions, credentials, gateway, parts.upstream),
     )
+
+
+def _boxes(parts: DurableParts, agents: Agents) -> SessionBoxes:
+    machinery, operations, store = parts.machinery, parts.operations, parts.sessions.tables.sessions
+    sandboxes = SessionSandboxes(
+        machinery.lifecycle, operations.reach, operations.hibernation, store, parts.clock
+    )
+    kept = KeptTurns(store, parts.states, operations.checkpoints, machinery.snapshots)
+    brains = BrainProcesses(_dial, parts.clock)
+    return SessionBoxes(BoxParts(sandboxes, brains, parts.states, kept, agents, parts.clock))
+
+
+def _dial(machine: Machine) -> Brain:
+    return DialledBrain(machine.dial)

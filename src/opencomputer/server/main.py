@@ -21,6 +21,7 @@ from opencomputer.server.contracts.driver import Driver
 from opencomputer.server.contracts.models import ModelProvider
 from opencomputer.server.contracts.runtimes import Runtime
 from opencomputer.server.contracts.secrets import EncryptedRows, SecretTables
+from opencomputer.server.domain.model_apis import ANTHROPIC, OPENAI
 from opencomputer.server.drivers.fake.driver import FakeConfig, FakeDriver
 from opencomputer.server.drivers.gvisor.config import GvisorConfig
 from opencomputer.server.drivers.gvisor.driver import GvisorDriver
@@ -32,6 +33,7 @@ from opencomputer.server.logs import configure_logs
 from opencomputer.server.machines.launcher import Launcher
 from opencomputer.server.models.anthropic import DEFAULT_BASE_URL, AnthropicModel
 from opencomputer.server.models.scripted import ScriptedModel
+from opencomputer.server.models.upstream import UpstreamModels
 from opencomputer.server.network.egress_table import EgressTableInMemory
 from opencomputer.server.network.links import MachineLinks, NetworkConfig
 from opencomputer.server.network.names import Names
@@ -49,6 +51,7 @@ from opencomputer.server.services.egress_writer import EgressWriter, Retention
 from opencomputer.server.services.secret_keys import Rotated, forget_unreadable, rotate
 from opencomputer.server.services.sessions.signals import ProcessSignals
 from opencomputer.server.settings import Overrides, Settings, load_settings
+from opencomputer.server.stores.artefacts.brain_states import BlobBrainStates
 from opencomputer.server.stores.artefacts.store import BlobArtefacts
 from opencomputer.server.stores.keyring.file import FileKeyring
 from opencomputer.server.stores.sql.api_keys import SqlApiKeyStore
@@ -114,6 +117,8 @@ async def _plugins(
     clock = SystemClock()
     models = _model_provider(settings, clock)
     stack.push_async_callback(models.close)
+    upstream = _upstream_models(settings)
+    stack.push_async_callback(upstream.close)
     secrets = _secret_tables(database)
     egress_events = SqlEgressEventStore(database)
     log = await stack.enter_async_context(EgressWriter(egress_events, clock, _retention(settings)))
@@ -147,6 +152,8 @@ async def _plugins(
         agent_tables=_agent_tables(database),
         runtimes=_runtimes(settings),
         sessions=_session_storage(database),
+        brain_states=await asyncio.to_thread(BlobBrainStates, settings.data / "brain-states"),
+        upstream_models=upstream,
     )
 
 
@@ -227,6 +234,11 @@ def _scripted_runtime(settings: Settings) -> ScriptedRuntime:
         # Its machines are this host.
         return ScriptedRuntime(sys.executable, opencomputer.inside.__path__[0])
     return ScriptedRuntime()
+
+
+def _upstream_models(settings: Settings) -> UpstreamModels:
+    options = settings.models
+    return UpstreamModels({ANTHROPIC: options.anthropic_base_url, OPENAI: options.openai_base_url})
 
 
 async def create_organisation(name: str, data: Path) -> tuple[str, str]:

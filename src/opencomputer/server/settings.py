@@ -58,6 +58,7 @@ class ModelOptions:
     anthropic_api_key: str | None = field(default=None, repr=False)
     anthropic_base_url: str | None = None
     script: Path | None = None
+    openai_base_url: str | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,7 @@ def _models(reader: _Reader) -> ModelOptions:
         anthropic_api_key=reader.get("ANTHROPIC_API_KEY", str, None),
         anthropic_base_url=reader.get("ANTHROPIC_BASE_URL", _url, None),
         script=reader.get("MODEL_SCRIPT", _existing_file, None),
+        openai_base_url=reader.get("OPENAI_BASE_URL", _url, None),
     )
 
 

@@ -42,7 +42,7 @@ def create_metadata_app(services: Services) -> ASGIApp:
         Route("/v1/limits", handlers.limits),
         Route("/v1/metadata", handlers.metadata),
         Route("/v1/scale", handlers.scale, methods=["POST"]),
-        Route("/v1/model/anthropic/{path:path}", handlers.model, methods=["GET", "POST"]),
+        Route("/v1/model/{provider}/{path:path}", handlers.model, methods=["GET", "POST"]),
         Route("/v1/tools/{token}/mcp", _ToolServer(handlers)),
     ]
     return _OneAnswerEach(
@@ -133,7 +133,7 @@ class _Handlers:
         return self._services.durable.tools.find(caller, request.path_params["token"])
 
     async def model(self, request: Request) -> Response:
-        self._caller(request)
+        live, provider = self._caller(request), request.path_params["provider"]
         call = ModelCall(
             method=request.method,
             path=f"/{request.path_params['path']}",
@@ -142,7 +142,8 @@ class _Handlers:
             body=request.stream(),
         )
         async with AsyncExitStack() as stack:
-            answer = await stack.enter_async_context(self._services.gateway.answer(call))
+            models = self._services.durable.models
+            answer = await stack.enter_async_context(models.answer(live, provider, call))
             return _Relay(answer.status, list(answer.headers), answer.chunks, stack.pop_all())
 
 

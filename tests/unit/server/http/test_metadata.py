@@ -24,6 +24,7 @@ from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshot
 from opencomputer.server.services.sandboxes.scaling import AutoscaleRequest
 from opencomputer.server.services.sandboxes.sessions import Sessions
 from opencomputer.server.services.sessions.facade import DurableServices
+from opencomputer.server.services.sessions.model_access import SessionModels
 from tests.support.virtual_time import VirtualClock, virtual_backend
 from tests.unit.server.services.harness import ORG, Node, Process
 
@@ -33,6 +34,16 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     return virtual_backend()
+
+
+# Machines that are no session's need nothing of this.
+MODELS_OF_NOBODY: Any = object()
+
+
+def _only(models: SessionModels) -> DurableServices:
+    durable = object.__new__(DurableServices)
+    object.__setattr__(durable, "models", models)
+    return durable
 
 
 class Inside:
@@ -72,7 +83,7 @@ class Inside:
             gateway=gateway,
             clock=process.clock,
             presentation=Presentation("https://oc.example", "localhost", "eu-1", 0),
-            durable=object.__new__(DurableServices),
+            durable=_only(SessionModels(MODELS_OF_NOBODY, MODELS_OF_NOBODY, gateway, MODELS_OF_NOBODY)),
         )
         self._app = create_metadata_app(services)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opencomputer.server.services.sessions.agents import Agents
+from opencomputer.server.services.sessions.boxes import SessionBoxes
+from opencomputer.server.services.sessions.boxes_upkeep import BoxUpkeep
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
 from opencomputer.server.services.sessions.deployments import Deployments
 from opencomputer.server.services.sessions.log import SessionLog
 from opencomputer.server.services.sessions.messages import Messages
+from opencomputer.server.services.sessions.model_access import SessionModels
 from opencomputer.server.services.sessions.sessions import DurableSessions
 from opencomputer.server.services.sessions.tools import Tools
 
@@ -26,3 +29,6 @@ class DurableServices:
     credentials: Credentials
     sessions: DurableSessions
     messages: Messages
+    boxes: SessionBoxes
+    box_upkeep: BoxUpkeep
+    models: SessionModels
