@@ -117,9 +117,6 @@ async def _plugins(
     clock = SystemClock()
     models = _model_provider(settings, clock)
     stack.push_async_callback(models.close)
-    upstream = _upstream_models(settings)
-    stack.push_async_callback(upstream.close)
-    secrets = _secret_tables(database)
     egress_events = SqlEgressEventStore(database)
     log = await stack.enter_async_context(EgressWriter(egress_events, clock, _retention(settings)))
     names = Names(EgressTableInMemory(), log, clock)
@@ -143,7 +140,7 @@ async def _plugins(
         gauge=SystemGauge(settings.data),
         clock=clock,
         metadata_at=isolation.metadata_at,
-        secrets=secrets,
+        secrets=_secret_tables(database),
         keyring=await _open_keyring(settings.data, _encrypted(database)),
         gate=names.table,
         trust=isolation.trust,
@@ -153,7 +150,7 @@ async def _plugins(
         runtimes=_runtimes(settings),
         sessions=_session_storage(database),
         brain_states=await asyncio.to_thread(BlobBrainStates, settings.data / "brain-states"),
-        upstream_models=upstream,
+        upstream_models=_upstream_models(settings, stack),
     )
 
 
@@ -236,9 +233,11 @@ def _scripted_runtime(settings: Settings) -> ScriptedRuntime:
     return ScriptedRuntime()
 
 
-def _upstream_models(settings: Settings) -> UpstreamModels:
+def _upstream_models(settings: Settings, stack: AsyncExitStack) -> UpstreamModels:
     options = settings.models
-    return UpstreamModels({ANTHROPIC: options.anthropic_base_url, OPENAI: options.openai_base_url})
+    upstream = UpstreamModels({ANTHROPIC: options.anthropic_base_url, OPENAI: options.openai_base_url})
+    stack.push_async_callback(upstream.close)
+    return upstream
 
 
 async def create_organisation(name: str, data: Path) -> tuple[str, str]:
