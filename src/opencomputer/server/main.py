@@ -115,8 +115,6 @@ async def _plugins(
     settings: Settings, identity: NodeIdentity, database: Database, stack: AsyncExitStack
 ) -> Plugins:
     clock = SystemClock()
-    models = _model_provider(settings, clock)
-    stack.push_async_callback(models.close)
     egress_events = SqlEgressEventStore(database)
     log = await stack.enter_async_context(EgressWriter(egress_events, clock, _retention(settings)))
     names = Names(EgressTableInMemory(), log, clock)
@@ -136,7 +134,7 @@ async def _plugins(
         artefacts=await asyncio.to_thread(BlobArtefacts, settings.data / "artefacts", clock),
         machines=Launcher(isolation.driver, clock),
         templates=InstalledTemplates(settings.templates, settings.data),
-        models=models,
+        models=_model_provider(settings, clock, stack),
         gauge=SystemGauge(settings.data),
         clock=clock,
         metadata_at=isolation.metadata_at,
@@ -212,11 +210,13 @@ async def _leave_host(driver: GvisorDriver, network: MachineLinks) -> None:
         await network.dismantle()
 
 
-def _model_provider(settings: Settings, clock: SystemClock) -> ModelProvider:
+def _model_provider(settings: Settings, clock: SystemClock, stack: AsyncExitStack) -> ModelProvider:
     options = settings.models
     if options.provider == "scripted":
         return ScriptedModel.from_file(options.script, clock)
-    return AnthropicModel(options.anthropic_api_key, base_url=options.anthropic_base_url or DEFAULT_BASE_URL)
+    model = AnthropicModel(options.anthropic_api_key, base_url=options.anthropic_base_url or DEFAULT_BASE_URL)
+    stack.push_async_callback(model.close)
+    return model
 
 
 def _runtimes(settings: Settings) -> Mapping[str, Runtime]:
