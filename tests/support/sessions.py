@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from opencomputer.server.contracts.sessions import Admission, SessionTables
-from opencomputer.server.domain.sessions.events import API, USER_MESSAGE, Level, NewEvent
+from opencomputer.server.domain.sessions.events import API, USER_MESSAGE, Event, Level, NewEvent
 from opencomputer.server.domain.sessions.naming import (
     new_agent_id,
     new_revision_id,
@@ -38,7 +38,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 class NoSignals:
     """Implements SessionSignals: nobody waits."""
 
-    def appended(self, session_id: SessionId) -> None: ...
+    def appended(self, session_id: SessionId, events: Sequence[Event] = ()) -> None: ...
 
     def queued(self, session_id: SessionId) -> None: ...
 

@@ -273,8 +273,8 @@ class DeliveryStore(Protocol):
 class SessionSignals(Protocol):
     """Hints within one process that something may have happened; truth is always read from the tables."""
 
-    def appended(self, session_id: SessionId) -> None:
-        """Its log has grown: whoever waits looks."""
+    def appended(self, session_id: SessionId, events: Sequence[Event] = ()) -> None:
+        """Its log has grown, by these if they are known: whoever waits looks."""
         ...
 
     def queued(self, session_id: SessionId) -> None:

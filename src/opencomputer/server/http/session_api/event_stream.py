@@ -16,7 +16,7 @@ from opencomputer.server.services.sessions.log import Reader, SessionLog
 from opencomputer.server.services.sessions.tail import Line
 from opencomputer.wire.ids import SessionId
 
-HEARTBEAT_SECONDS = 10.0
+HEARTBEAT_SECONDS = 12.0
 _HEARTBEAT = b": hb\n\n"
 _OPENING = b"retry: 2000\n\n" + _HEARTBEAT
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}

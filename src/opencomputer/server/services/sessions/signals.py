@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 
+from opencomputer.server.domain.sessions.events import Event
 from opencomputer.wire.ids import SessionId
 
 
@@ -17,6 +18,10 @@ class Hint:
         self._happened = asyncio.Event()
         self.count = 0
         """How often something has happened."""
+
+    def tell_events(self, events: Sequence[Event]) -> None:
+        """These are what happened, or part of it."""
+        self.tell()
 
     def tell(self) -> None:
         self.count += 1
@@ -66,9 +71,9 @@ class ProcessSignals:
         """How many sessions somebody waits for."""
         return len(self._appended.keys() | self._canceled.keys())
 
-    def appended(self, session_id: SessionId) -> None:
+    def appended(self, session_id: SessionId, events: Sequence[Event] = ()) -> None:
         for hint in self._appended.get(session_id, ()):
-            hint.tell()
+            hint.tell_events(events)
 
     def canceled(self, session_id: SessionId) -> None:
         for hint in self._canceled.get(session_id, ()):
@@ -83,15 +88,15 @@ class ProcessSignals:
             hint.tell()
 
     @contextmanager
-    def on_appended(self, session_id: SessionId) -> Generator[Hint]:
+    def on_appended(self, session_id: SessionId, hint: Hint | None = None) -> Generator[Hint]:
         """Woken when the session's log has grown."""
-        with _among(self._appended, session_id) as hint:
-            yield hint
+        with _among(self._appended, session_id, hint or Hint()) as told:
+            yield told
 
     @contextmanager
     def on_canceled(self, session_id: SessionId) -> Generator[Hint]:
         """Woken when the session's turn is to stop, or is fenced."""
-        with _among(self._canceled, session_id) as hint:
+        with _among(self._canceled, session_id, Hint()) as hint:
             yield hint
 
     @contextmanager
@@ -116,8 +121,7 @@ class ProcessSignals:
 
 
 @contextmanager
-def _among(hints: dict[SessionId, set[Hint]], session_id: SessionId) -> Generator[Hint]:
-    hint = Hint()
+def _among(hints: dict[SessionId, set[Hint]], session_id: SessionId, hint: Hint) -> Generator[Hint]:
     hints[session_id].add(hint)
     try:
         yield hint

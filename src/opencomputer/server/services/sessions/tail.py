@@ -23,7 +23,7 @@ _EVERYTHING = EventFilter()
 _READ_AT_ONCE = 500
 _MOST_LINES = 1000
 _MOST_BYTES = 2 << 20
-_TRUSTED_SECONDS = 5.0
+_TRUSTED_SECONDS = 30.0
 """What was read so recently is not read again only because nobody said that it changed."""
 
 
@@ -39,14 +39,18 @@ def line_of(event: Event) -> Line:
     return Line(event, json.dumps(event_document(event), ensure_ascii=True, separators=(",", ":")).encode())
 
 
-class Tail:
-    """The events in `(floor, head]` of one session. Nothing is in it before it is refreshed."""
+class Tail(Hint):
+    """The events in `(floor, head]` of one session. Nothing is in it before it is refreshed.
 
-    def __init__(self, session_id: SessionId, log: EventLog, appended: Hint) -> None:
+    It is told of what was appended in this process, and takes that if it follows on what it has; else it
+    reads the log.
+    """
+
+    def __init__(self, session_id: SessionId, log: EventLog) -> None:
+        super().__init__()
         self.floor = self.head = 0
         self._session_id = session_id
         self._log = log
-        self._appended = appended
         self._lines: deque[Line] = deque()
         self._bytes = 0
         self._opened = False
@@ -73,7 +77,14 @@ class Tail:
     @property
     def current(self) -> bool:
         """Nothing is known to have been appended since it was read."""
-        return self._seen == self._appended.count
+        return self._seen == self.count
+
+    def tell_events(self, events: Sequence[Event]) -> None:
+        follows = self.current and not self._reading.locked()
+        self.tell()
+        if follows and events and events[0].seq == self.head + 1:
+            self._take(events)
+            self._seen = self.count
 
     def doubt(self) -> None:
         """Read again next time: another process may have appended, of which nobody here is told."""
@@ -81,7 +92,7 @@ class Tail:
             self._seen = -1
 
     async def _read(self) -> None:
-        told = self._appended.count
+        told = self.count
         if not self._opened:
             self.floor = self.head = await self._log.head(self._session_id)
             self._opened = True
@@ -89,6 +100,9 @@ class Tail:
         self._read_at = asyncio.get_running_loop().time()
         if len(events) < _READ_AT_ONCE:
             self._seen = told
+        self._take(events)
+
+    def _take(self, events: Sequence[Event]) -> None:
         for event in events:
             line = line_of(event)
             self._lines.append(line)
@@ -123,8 +137,9 @@ class Tails:
         shared = self._shared.get(session_id)
         if shared is None:
             hint = ExitStack()
-            appended = hint.enter_context(self._signals.on_appended(session_id))
-            shared = self._shared[session_id] = _Shared(Tail(session_id, self._log, appended), hint)
+            tail = Tail(session_id, self._log)
+            hint.enter_context(self._signals.on_appended(session_id, tail))
+            shared = self._shared[session_id] = _Shared(tail, hint)
         shared.readers += 1
         try:
             yield shared.tail

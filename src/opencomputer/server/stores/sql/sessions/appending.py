@@ -56,7 +56,7 @@ class OpenSession:
     id: SessionId
     row: sa.Row[Any]
     fold: Fold
-    appended: int = 0
+    appended: list[Event] = field(default_factory=list[Event])
     delivering: bool = False
     _touched: dict[TurnId, Turn] = field(default_factory=dict[TurnId, Turn])
     _stored_turns: int = 0
@@ -96,7 +96,7 @@ class OpenSession:
             if contents:
                 await self.connection.execute(event_contents.insert(), contents)
             await self._deliver(added)
-            self.appended += len(added)
+            self.appended += added
         return result
 
     def touch(self, turn: Turn) -> Turn:

@@ -29,7 +29,7 @@ class SessionWriter:
 
     def tell(self, opened: OpenSession) -> None:
         if opened.appended:
-            self.signals.appended(opened.id)
+            self.signals.appended(opened.id, opened.appended)
         if opened.fold.status is SessionStatus.QUEUED and opened.row.status != SessionStatus.QUEUED:
             self.signals.queued(opened.id)
         if opened.delivering:
