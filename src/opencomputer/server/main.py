@@ -44,6 +44,7 @@ from opencomputer.server.network.resolver import ResolverConfig, Upstreams
 from opencomputer.server.node import running, until_stopped
 from opencomputer.server.runtimes.claude.runtime import ClaudeRuntime
 from opencomputer.server.runtimes.codex.runtime import CodexRuntime
+from opencomputer.server.runtimes.custom.runtime import load_runtimes
 from opencomputer.server.runtimes.scripted.runtime import ScriptedRuntime
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
@@ -223,6 +224,8 @@ def _runtimes(settings: Settings) -> Mapping[str, Runtime]:
     runtimes: list[Runtime] = [ClaudeRuntime(), CodexRuntime()]
     if settings.models.provider == "scripted":
         runtimes.append(_scripted_runtime(settings))
+    if settings.runtimes is not None:
+        runtimes += load_runtimes(settings.runtimes)
     return {each.name: each for each in runtimes}
 
 

@@ -94,6 +94,7 @@ class Settings:
     audit: AuditOptions = AuditOptions()
     tool_event_level: Level = Level.INTERNAL
     allow_private_webhooks: bool = False
+    runtimes: Path | None = None
     name_servers: tuple[tuple[str, int], ...] = ()
     trust_host_certificates: bool = True
     log_level: str = "info"
@@ -135,6 +136,7 @@ def load_settings(environment: Mapping[str, str], overrides: Overrides = Overrid
             events=reader.get("AUDIT_EVENTS", _positive, 1_000_000),
         ),
         allow_private_webhooks=reader.get("ALLOW_PRIVATE_WEBHOOKS", _switch, False),
+        runtimes=reader.get("RUNTIMES", _existing_file, None),
         tool_event_level=reader.get("TOOL_EVENT_LEVEL", _tool_event_level, Level.INTERNAL),
         name_servers=reader.get("NAME_SERVERS", _name_servers, ()),
         trust_host_certificates=reader.get("TRUST_HOST_CERTIFICATES", _switch, True),

@@ -8,8 +8,8 @@ from opencomputer.server.contracts.runtimes import BrainProgram, SkillFile, Tran
 from opencomputer.server.domain.sessions.events import Json
 from opencomputer.server.domain.sessions.session import PinnedAgent
 from opencomputer.server.runtimes.launching import MACHINE_PROGRAMS, MACHINE_PYTHON, brain_program
+from opencomputer.server.runtimes.plain import PlainTranslator
 from opencomputer.server.runtimes.prompting import steered
-from opencomputer.server.runtimes.scripted.translator import ScriptedTranslator
 
 
 class ScriptedRuntime:
@@ -39,4 +39,4 @@ class ScriptedRuntime:
 
     def translator(self) -> Translator:
         """See Runtime."""
-        return ScriptedTranslator()
+        return PlainTranslator()

@@ -1,4 +1,4 @@
-"""What the scripted engine's messages mean."""
+"""What messages of the plain kinds mean, which the scripted engine speaks and custom ones may speak."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from opencomputer.server.domain.sessions.session import TurnError, Usage
 from opencomputer.server.runtimes.reading import count, members, words
 
 
-class ScriptedTranslator:
-    """See Translator. Everything the scripted engine does with tools is told by the tools."""
+class PlainTranslator:
+    """See Translator. The kinds are `text`, `thinking`, `result` and `error`; others mean nothing."""
 
     def translate(self, line: BrainLine) -> Translated:
         """See Translator."""
