@@ -60,6 +60,7 @@ async def test_every_program_does_what_the_guide_says(
         "turn ended: needs_input",
         "completed Use version 2 of the format.",
         "user.message Make the tests pass.",
+        "Something else: add error messages.",
     ):
         assert expected in printed
     assert printed.endswith("hello\n")

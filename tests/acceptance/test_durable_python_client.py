@@ -188,6 +188,27 @@ async def test_webhooks_are_kept_changed_and_removed(oc: OpenComputer) -> None:
     assert not (await session.deliveries.list()).data
 
 
+async def test_an_earlier_turn_is_brought_back(oc: OpenComputer) -> None:
+    agent = await scripted(oc, "program", keep=5)
+    first = program({"bash": "echo one > f"}, {"say": "first"})
+    session = await oc.sessions.create(agent=agent.id, input=first)
+    await session.wait(timeout=SECONDS)
+    assert session.last_turn is not None
+    turn = session.last_turn.id
+    await session.steer(program({"bash": "echo two >> f"}, {"say": "second"}))
+    await session.wait(timeout=SECONDS)
+    look = program({"bash": "cat f"}, {"say": "{{result}}"})
+    fork = await session.fork(turn)
+    assert fork.id != session.id
+    assert fork.data.origin == {"session_id": session.id, "turn_id": turn}
+    await fork.steer(look)
+    assert "two" not in (await fork.wait(timeout=SECONDS)).text
+    await session.rewind(turn)
+    await session.steer(look)
+    told = (await session.wait(timeout=SECONDS)).text
+    assert ("one" in told, "two" in told) == (True, False)
+
+
 async def test_refusals_have_their_kinds(shared_server: ServerProcess, oc: OpenComputer) -> None:
     async with OpenComputer("osb_nobody", base_url=shared_server.url) as stranger:
         with pytest.raises(AuthError):

@@ -121,10 +121,13 @@ async def test_verbs_send_no_body_and_show_what_became_of_it() -> None:
 
 async def test_a_fork_is_a_session_of_its_own() -> None:
     fork = session_body(id="ses_2", origin={"session": "ses_1", "turn": "trn_1"})
-    server = Answers(httpx.Response(201, json={"session": fork, "client_token": "eyJ2"}))
+    server = Answers(
+        httpx.ReadError("cut"), httpx.Response(201, json={"session": fork, "client_token": "eyJ2"})
+    )
     async with server.connection() as connection:
         forked = await Session(connection, SessionData.read(session_body())).fork("trn_1")
     assert server.body == {"turn": "trn_1"}
+    assert len({request.headers["idempotency-key"] for request in server.requests}) == 1
     assert (forked.id, forked.client_token) == ("ses_2", "eyJ2")
     assert forked.data.origin == {"session": "ses_1", "turn": "trn_1"}
 
