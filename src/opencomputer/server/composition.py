@@ -118,6 +118,8 @@ class Plugins:
     sessions: SessionStorage
     brain_states: BrainStates
     upstream_models: KeyedModels
+    node: str
+    """This node's own name, the same in each life of its process."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,8 @@ def compose(
             ImageUpkeep(services.images, services.snapshots, plugins.clock),
             services.durable.log,
             services.durable.box_upkeep,
+            services.durable.engine,
+            services.durable.resting,
         ),
     )
 
@@ -284,6 +288,7 @@ def _durable(
         upstream=plugins.upstream_models,
         machinery=machinery,
         operations=state,
+        node=plugins.node,
     )
     return compose_durable(settings, parts)
 

@@ -27,14 +27,18 @@ from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
 from opencomputer.server.services.sessions.deployments import Deployments
 from opencomputer.server.services.sessions.editing import Editing
+from opencomputer.server.services.sessions.engine import EngineSettings, TurnEngine
 from opencomputer.server.services.sessions.facade import DurableServices
 from opencomputer.server.services.sessions.kept import KeptTurns
 from opencomputer.server.services.sessions.log import SessionLog
 from opencomputer.server.services.sessions.messages import Messages
 from opencomputer.server.services.sessions.model_access import SessionModels
+from opencomputer.server.services.sessions.resting import Resting
+from opencomputer.server.services.sessions.session_tasks import SessionTasks
 from opencomputer.server.services.sessions.sessions import DurableSessions
 from opencomputer.server.services.sessions.signals import ProcessSignals
-from opencomputer.server.services.sessions.tools import Tools
+from opencomputer.server.services.sessions.tools import BASE_URL, Tools
+from opencomputer.server.services.sessions.turn_parts import TurnParts
 from opencomputer.server.settings import Settings
 
 
@@ -62,6 +66,8 @@ class DurableParts:
     upstream: KeyedModels
     machinery: Machinery
     operations: Operations
+    node: str
+    """This node's own name, the same in each life of its process."""
 
 
 def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
@@ -69,18 +75,37 @@ def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
     credentials = Credentials(parts.agents, parts.keyring, parts.models, parts.clock)
     agents = Agents(parts.agents, editing, credentials, parts.runtimes)
     sessions, gateway = parts.sessions.tables.sessions, ModelGateway(parts.models)
+    tools = Tools(parts.clock, settings.tool_event_level)
+    boxes = _boxes(parts, agents)
+    turns, tasks = _turn_parts(parts, boxes, tools), SessionTasks()
     return DurableServices(
         client_tokens=parts.client_tokens,
         log=SessionLog(parts.sessions.tables, parts.sessions.signals),
-        tools=Tools(parts.clock, settings.tool_event_level),
+        tools=tools,
         agents=agents,
         deployments=Deployments(parts.agents, editing, agents, credentials),
         credentials=credentials,
-        sessions=DurableSessions(parts.sessions.tables, agents, parts.clock, parts.webhooks.check),
-        messages=Messages(parts.sessions.tables.sessions, agents, parts.clock),
-        boxes=_boxes(parts, agents),
+        boxes=boxes,
         box_upkeep=BoxUpkeep(parts.machinery.sandboxes, parts.machinery.lifecycle, sessions, parts.clock),
         models=SessionModels(sessions, credentials, gateway, parts.upstream),
+        sessions=DurableSessions(parts.sessions.tables, agents, parts.clock, parts.webhooks.check),
+        messages=Messages(parts.sessions.tables.sessions, agents, parts.clock),
+        engine=TurnEngine(turns, tasks, parts.sessions.signals, EngineSettings(parts.node)),
+        resting=Resting(turns, tasks),
+    )
+
+
+def _turn_parts(parts: DurableParts, boxes: SessionBoxes, tools: Tools) -> TurnParts:
+    tables = parts.sessions.tables
+    return TurnParts(
+        sessions=tables.sessions,
+        log=tables.log,
+        turns=tables.turns,
+        boxes=boxes,
+        desk=tools,
+        runtimes=parts.runtimes,
+        clock=parts.clock,
+        gateway_url=f"{BASE_URL}/v1/model",
     )
 
 

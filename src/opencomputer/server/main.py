@@ -150,6 +150,7 @@ async def _plugins(
         sessions=_session_storage(database),
         brain_states=await asyncio.to_thread(BlobBrainStates, settings.data / "brain-states"),
         upstream_models=_upstream_models(settings, stack),
+        node=identity.tag,
     )
 
 

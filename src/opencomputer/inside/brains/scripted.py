@@ -15,6 +15,7 @@ from .requests import Json, TurnRequest
 from .tools import Tools, ToolsFailed
 
 CRASH_EXIT_CODE = 70
+_NOTICE = "[OpenComputer]"
 _LONG_SECONDS = 24 * 3600.0
 
 
@@ -35,10 +36,15 @@ class ScriptedEngine:
         asked = memory.last_asked(turn.turn_id)
         memory.remember(turn.turn_id, turn.input)
         try:
-            steps = program_for(turn.model_name, "\n".join(turn.input), asked=asked, max_steps=turn.max_turns)
+            steps = program_for(turn.model_name, _said(turn), asked=asked, max_steps=turn.max_turns)
         except BadProgram as error:
             return await _failed(say, "invalid_program", str(error))
         return await _Run(turn, say, memory, self._crash).all(steps)
+
+
+def _said(turn: TurnRequest) -> str:
+    """What was said to the agent now, without what the server itself adds when a turn is begun again."""
+    return "\n".join(text for text in turn.input if not text.startswith(_NOTICE))
 
 
 class _Run:
@@ -51,7 +57,7 @@ class _Run:
         self._calls = 0
         self._output_characters = 0
         self._values = {
-            "input": "\n".join(turn.input),
+            "input": _said(turn),
             "memory": "\n".join(memory.said()),
             "result": "",
             "turn": turn.turn_id,

@@ -10,9 +10,11 @@ from opencomputer.server.services.sessions.boxes_upkeep import BoxUpkeep
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
 from opencomputer.server.services.sessions.deployments import Deployments
+from opencomputer.server.services.sessions.engine import TurnEngine
 from opencomputer.server.services.sessions.log import SessionLog
 from opencomputer.server.services.sessions.messages import Messages
 from opencomputer.server.services.sessions.model_access import SessionModels
+from opencomputer.server.services.sessions.resting import Resting
 from opencomputer.server.services.sessions.sessions import DurableSessions
 from opencomputer.server.services.sessions.tools import Tools
 
@@ -32,3 +34,5 @@ class DurableServices:
     boxes: SessionBoxes
     box_upkeep: BoxUpkeep
     models: SessionModels
+    engine: TurnEngine
+    resting: Resting
