@@ -189,7 +189,7 @@ def test_hands_that_are_killed_are_lost_and_the_model_is_told(durable: Durable) 
     steps = ({"bash": SLOW}, {"bash": "ls /workspace"}, {"say": "{{result}}"})
     session = durable.session("program", program(*steps))
     session.until_event("tool.call")
-    session.until(lambda: session.box("hands") is not None, "in need of hands")
+    session.until(lambda: bool(session.box("hands")), "in need of hands")
     time.sleep(1)
     kill_machine(durable.server, session.box("hands"))
     assert session.settled() == "idle"
@@ -227,3 +227,18 @@ def test_a_turn_is_canceled_and_an_archived_session_loses_its_boxes(durable: Dur
     durable.call("POST", f"/sessions/{session.id}/archive")
     assert session.now["status"] == "archived"
     session.check()
+
+
+def test_boxes_sleep_when_there_has_been_nothing_to_do_for_a_minute(durable: Durable) -> None:
+    """Of a session of the tests before this one, so that the minute is nearly over."""
+    ended = durable.call("GET", "/sessions", limit=100)["data"][-1]
+    brain = ended["sandboxes"]["brain"]
+    with durable.server.client() as api:
+        began = time.monotonic()
+        while (status := api.get(f"/sandboxes/{brain}").json()["status"]) != "hibernated":
+            assert time.monotonic() - began < PATIENCE_SECONDS, status
+            time.sleep(0.5)
+    session = Session(durable, ended["id"])
+    assert "sandbox.hibernated" in session.types()
+    session.steer("good morning")
+    assert session.settled() in ("idle", "awaiting_input")
