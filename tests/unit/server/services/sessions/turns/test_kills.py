@@ -17,10 +17,10 @@ from tests.support.brain_world import Lines, Work, done, text, used
 from tests.support.tapped import Tap
 from tests.unit.server.services.sessions.turns.engine_harness import Platform
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 RUNS = 50
-CHUNKS = 2
+CHUNKS = 5
 KILLS_IN_A_RUN = 3
 CRASHES_IN_A_RUN = 2
 STEPS = ("one", "two", "three")
