@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from opencomputer.server.contracts.sessions import Fenced, SessionFilter
+from opencomputer.server.contracts.sessions import Fenced
 from opencomputer.server.domain.errors import IdempotencyMismatch
 from opencomputer.server.domain.sessions.events import Event
-from opencomputer.server.domain.sessions.session import Claim
+from opencomputer.server.domain.sessions.session import Claim, SessionFilter
 from tests.support import session_rows as new
 from tests.unit.server.stores.sessions.conftest import Node
 
