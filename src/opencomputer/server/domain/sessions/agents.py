@@ -159,6 +159,11 @@ class AgentVersion:
     snapshot: Mapping[str, Any]
     created_at: datetime
 
+    @property
+    def id(self) -> str:
+        """Within the agent."""
+        return str(self.version)
+
 
 @dataclass(frozen=True)
 class AgentChange:

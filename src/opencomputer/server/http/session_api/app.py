@@ -10,6 +10,10 @@ from opencomputer.server.http.session_api import (
     events,
     messages,
     sessions,
+    agents,
+    credentials,
+    deployments,
+    skills,
     unsupported,
 )
 from opencomputer.server.http.session_api.browsers import CrossOrigin
@@ -24,6 +28,10 @@ _ROUTERS: tuple[APIRouter, ...] = (
     events.router,
     messages.router,
     sessions.router,
+    agents.router,
+    deployments.router,
+    skills.router,
+    credentials.router,
 )
 
 
@@ -39,11 +47,12 @@ def create_session_api(services: Services) -> ASGIApp:
     install_error_handlers(app)
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX)
+    app.include_router(unsupported.agent_urls)
     return CrossOrigin(app)
 
 
 class SessionApiPaths:
-    """Middleware that hands over what is below /v3."""
+    """Middleware that hands over what is below /v3, and the URLs of agents."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
@@ -51,5 +60,7 @@ class SessionApiPaths:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope.get("path", "")
-        below = scope["type"] != "lifespan" and (path == PREFIX or path.startswith(f"{PREFIX}/"))
-        await (self._session_api if below else self._app)(scope, receive, send)
+        below = path == PREFIX or path.startswith((f"{PREFIX}/", unsupported.AGENT_URL_PREFIX))
+        await (self._session_api if below and scope["type"] != "lifespan" else self._app)(
+            scope, receive, send
+        )

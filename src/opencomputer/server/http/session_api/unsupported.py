@@ -27,6 +27,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
         f"{_AGENT}/secrets/{{rest:path}}",
         f"{_AGENT}/artifacts",
         f"{_AGENT}/artifacts/{{rest:path}}",
+        f"{_AGENT}/source-artifacts",
     ),
     "watches": ("/sessions/{session_id}/watches", "/sessions/{session_id}/watches/{rest:path}"),
     "repositories": ("/repos", "/repos/{rest:path}"),
@@ -45,3 +46,13 @@ def _refuse(part: str) -> None:
 
 for _part in _PARTS:
     _refuse(_part)
+
+
+AGENT_URL_PREFIX = "/a/agt-"
+agent_urls = APIRouter()
+
+
+@agent_urls.api_route(AGENT_URL_PREFIX + "{rest:path}", methods=_METHODS, include_in_schema=False)
+async def refuse_agent_url() -> None:
+    """The URL of an agent, below which its hooks are: their senders have no other credential."""
+    raise NotSupported("the URL of an agent does not start sessions yet; use POST /v3/sessions")

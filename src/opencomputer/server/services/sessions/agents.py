@@ -152,6 +152,12 @@ class Agents:
         """Newest first."""
         return await self._history.versions(agent.id, limit=limit, before=before)
 
+    async def version(self, agent: Agent, named: str) -> AgentVersion | None:
+        if not (named.isascii() and named.isdigit() and 0 < int(named[:10]) <= _MAX_NUMBER):
+            return None
+        found = await self._history.versions(agent.id, limit=1, before=int(named[:10]) + 1)
+        return next((each for each in found if each.id == named), None)
+
     # What sessions need
 
     async def pin(

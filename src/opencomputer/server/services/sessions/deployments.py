@@ -121,6 +121,9 @@ class Deployments:
         """Newest first."""
         return await self._history.activations(agent.id, limit=limit, before=before)
 
+    async def activation(self, agent: Agent, activation_id: str) -> Activation | None:
+        return await self._history.activation(agent.id, activation_id)
+
     async def _replayed(self, agent: Agent, wanted: InlineDeployment) -> Edited | None:
         if wanted.idempotency_key is None:
             return None

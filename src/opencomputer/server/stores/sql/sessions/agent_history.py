@@ -85,6 +85,11 @@ class SqlAgentHistory:
         query = _newest(sa.select(agent_activations), agent_activations, agent_id, before).limit(limit)
         return [rows.activation_of(row) for row in await self._database.rows(query)]
 
+    async def activation(self, agent_id: AgentId, activation_id: str) -> Activation | None:
+        its = (agent_activations.c.agent_id == agent_id) & (agent_activations.c.id == activation_id)
+        row = await self._database.first(sa.select(agent_activations).where(its))
+        return None if row is None else rows.activation_of(row)
+
     async def versions(
         self, agent_id: AgentId, *, limit: int, before: int | None = None
     ) -> Sequence[AgentVersion]:
