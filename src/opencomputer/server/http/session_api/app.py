@@ -6,13 +6,13 @@ from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from opencomputer.server.http.session_api import (
+    agents,
     client_tokens,
+    credentials,
+    deployments,
     events,
     messages,
     sessions,
-    agents,
-    credentials,
-    deployments,
     skills,
     unsupported,
 )
