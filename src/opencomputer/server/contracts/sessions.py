@@ -6,7 +6,7 @@ Whatever appends an event gives it the next `seq` under the session's lock, upda
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -112,6 +112,12 @@ class SessionStore(Protocol):
     async def turn(self, session_id: SessionId, turn_id: TurnId) -> Turn | None: ...
 
     async def set_boxes(self, session_id: SessionId, boxes: Boxes) -> None: ...
+
+    async def forget_kept(
+        self, session_id: SessionId, *, states: Set[TurnId], checkpoints: Set[TurnId]
+    ) -> None:
+        """Of these turns the runtime's state, or the checkpoint, is not kept any more."""
+        ...
 
     async def request_cancel(self, session_id: SessionId, at: datetime) -> Session:
         """Ask the turn that runs to stop, and end one that is only queued at once. Raises NotFound."""

@@ -232,7 +232,8 @@ class SessionSandboxes:
         self, session: Session, role: Role, after: SandboxId | None, settle: Settle
     ) -> LiveSandbox:
         """A new sandbox that is the session's when this returns."""
-        for _ in range(_ATTEMPTS):
+        failures = 0
+        while failures < _ATTEMPTS:
             made = (await self._lifecycle.create(session.org_id, self._request(session, role, after))).sandbox
             if made.state in TERMINAL:
                 after = made.id
@@ -244,6 +245,7 @@ class SessionSandboxes:
                 # It ended at once, or it is one that an earlier process made and never wrote down.
                 await self._kill(session, made.id)
                 after = made.id
+                failures += 1
                 continue
             await self._record(session.id, role, made.id)
             await self.note(session.id, SANDBOX_CREATED, role, made.id, key=f"box:{made.id}:created")

@@ -54,7 +54,10 @@ class BoxUpkeep:
 
     async def _is_superfluous(self, sandbox: Sandbox) -> bool:
         session = await self._store.find(SessionId(sandbox.metadata[SESSION]))
-        if session is None or session.org_id != sandbox.org_id or session.archived:
-            return True
-        known = sandbox.id in (session.boxes.brain, session.boxes.hands)
-        return not known and sandbox.created_at < self._clock.now() - _GRACE
+        if session is not None and session.org_id == sandbox.org_id:
+            if session.archived:
+                return True
+            if sandbox.id in (session.boxes.brain, session.boxes.hands):
+                return False
+        # The session of a fork comes into being after its hands.
+        return sandbox.created_at < self._clock.now() - _GRACE

@@ -46,6 +46,7 @@ class KeptTurns:
                 wanted.add(each.resume_from)
         superfluous = present - wanted
         if superfluous:
+            await self._store.forget_kept(session.id, states=superfluous, checkpoints=frozenset())
             await self._states.remove(session.id, superfluous)
 
     async def checkpoint(self, session: Session, turn_id: TurnId, hands: LiveSandbox) -> SnapshotId:
@@ -88,9 +89,12 @@ class KeptTurns:
 
     async def _tidy_checkpoints(self, session: Session, hands: LiveSandbox, latest: SnapshotId) -> None:
         """Keep the last ones; of this machine, remove also what no turn knows of."""
-        known = [turn.checkpoint for turn in await self._all_turns(session.id) if turn.checkpoint is not None]
+        turns = await self._all_turns(session.id)
+        known = {turn.checkpoint: turn.id for turn in turns if turn.checkpoint is not None}
         others = [each for each in known if each != latest]
         wanted = {latest, *others[: session.agent.checkpoints_kept - 1]}
+        gone = frozenset(known[each] for each in others if each not in wanted)
+        await self._store.forget_kept(session.id, states=frozenset(), checkpoints=gone)
         here = await self._snapshots.checkpoints(session.org_id, hands.id)
         ours = [each.id for each in here if each.name.startswith(_TURN_PREFIX)]
         for snapshot_id in {*others, *ours} - wanted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -165,6 +165,14 @@ class SqlSessionStore:
     async def set_boxes(self, session_id: SessionId, boxes: Boxes) -> None:
         values = {"brain": boxes.brain, "hands": boxes.hands, "awake": boxes != Boxes()}
         await self._database.run(sessions.update().where(sessions.c.id == session_id).values(values))
+
+    async def forget_kept(
+        self, session_id: SessionId, *, states: Set[TurnId], checkpoints: Set[TurnId]
+    ) -> None:
+        mine = turns.update().where(turns.c.session_id == session_id)
+        async with self._database.write() as connection:
+            await connection.execute(mine.where(turns.c.id.in_(states)).values(state_kept=False))
+            await connection.execute(mine.where(turns.c.id.in_(checkpoints)).values(checkpoint=None))
 
     async def request_cancel(self, session_id: SessionId, at: datetime) -> Session:
         async with self._writer.open(session_id) as opened:
