@@ -1,0 +1,146 @@
+"""Destinations: where an organisation wants the events of a session sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.secrets import Keyring
+from opencomputer.server.contracts.sessions import SessionTables
+from opencomputer.server.contracts.webhooks import WebhookSender
+from opencomputer.server.domain.errors import NotFound
+from opencomputer.server.domain.secrets import Ciphertext
+from opencomputer.server.domain.sessions.destinations import Destination
+from opencomputer.server.domain.sessions.events import Level
+from opencomputer.server.domain.sessions.naming import new_destination_id
+from opencomputer.server.domain.sessions.webhooks import ROTATION, SigningSecretPlace, usable_secrets
+from opencomputer.wire.ids import DestinationId, OrgId, SessionId
+
+MOST_DESTINATIONS = 20
+"""Per session."""
+_MOST_SECRETS = 4
+"""That sign at the same time."""
+
+
+@dataclass(frozen=True)
+class WantedDestination:
+    """A destination as it is asked for. `types` None or empty: all; `secret` None: nothing is signed."""
+
+    url: str
+    secret: str | None = None
+    level: Level = Level.USER
+    types: tuple[str, ...] | None = None
+    include_raw: bool = False
+    enabled: bool = True
+
+
+@dataclass(frozen=True)
+class DestinationChanges:
+    """`named` tells what is to change; the rest counts for nothing."""
+
+    named: frozenset[str]
+    values: WantedDestination
+
+
+class Destinations:
+    """Of sessions of one organisation; those of others are NotFound."""
+
+    def __init__(self, tables: SessionTables, sender: WebhookSender, keyring: Keyring, clock: Clock) -> None:
+        self._tables = tables
+        self._sender = sender
+        self._keyring = keyring
+        self._clock = clock
+
+    async def create(self, org_id: OrgId, session_id: SessionId, wanted: WantedDestination) -> Destination:
+        """It gets what comes after now. Raises DestinationForbidden, LimitReached, SessionArchived."""
+        await self._check_session(org_id, session_id)
+        await self._sender.check(wanted.url)
+        now = self._clock.now()
+        destination = Destination(
+            id=new_destination_id(),
+            session_id=session_id,
+            url=wanted.url,
+            level=wanted.level,
+            types=wanted.types or None,
+            include_raw=wanted.include_raw,
+            enabled=wanted.enabled,
+            secrets=(),
+            created_after_seq=0,
+            created_at=now,
+            updated_at=now,
+        )
+        if wanted.secret is not None:
+            destination = replace(destination, secrets=((self._sealed(destination, wanted.secret), None),))
+        return await self._tables.destinations.add(destination, most=MOST_DESTINATIONS)
+
+    async def list(self, org_id: OrgId, session_id: SessionId) -> Sequence[Destination]:
+        await self._check_session(org_id, session_id)
+        return await self._tables.destinations.list(session_id)
+
+    async def get(self, org_id: OrgId, session_id: SessionId, destination_id: DestinationId) -> Destination:
+        await self._check_session(org_id, session_id)
+        found = await self._tables.destinations.get(session_id, destination_id)
+        if found is None:
+            raise NotFound("there is no such destination")
+        return found
+
+    async def update(
+        self,
+        org_id: OrgId,
+        session_id: SessionId,
+        destination_id: DestinationId,
+        changes: DestinationChanges,
+    ) -> Destination:
+        """Change what is named. A secret that is replaced goes on signing beside the new one for a day.
+
+        Raises DestinationForbidden.
+        """
+        destination = await self.get(org_id, session_id, destination_id)
+        named, values, now = changes.named, changes.values, self._clock.now()
+        if "url" in named and values.url != destination.url:
+            await self._sender.check(values.url)
+        if "secret" in named:
+            destination = self._rotated(destination, values.secret, now)
+        changed = replace(
+            destination,
+            url=values.url if "url" in named else destination.url,
+            level=values.level if "level" in named else destination.level,
+            types=(values.types or None) if "types" in named else destination.types,
+            include_raw=values.include_raw if "include_raw" in named else destination.include_raw,
+            enabled=values.enabled if "enabled" in named else destination.enabled,
+            updated_at=now,
+        )
+        if not await self._tables.destinations.update(changed):
+            raise NotFound("there is no such destination")
+        return changed
+
+    async def delete(self, org_id: OrgId, session_id: SessionId, destination_id: DestinationId) -> None:
+        await self._check_session(org_id, session_id)
+        if not await self._tables.destinations.delete(session_id, destination_id):
+            raise NotFound("there is no such destination")
+
+    async def _check_session(self, org_id: OrgId, session_id: SessionId) -> None:
+        if await self._tables.sessions.get(org_id, session_id) is None:
+            raise NotFound("there is no such session")
+
+    def _sealed(self, destination: Destination, secret: str) -> Ciphertext:
+        return self._keyring.encrypt(secret, SigningSecretPlace(destination.session_id, destination.id))
+
+    def _rotated(self, destination: Destination, secret: str | None, now: datetime) -> Destination:
+        if secret is None:
+            return replace(destination, secrets=())
+        end = now + ROTATION
+        kept = [destination.secrets[place] for place in usable_secrets(destination, now)]
+        ending = [(sealed, end if until is None else until) for sealed, until in kept]
+        secrets = ((self._sealed(destination, secret), None), *ending[: _MOST_SECRETS - 1])
+        return replace(destination, secrets=secrets)
+
+
+def signing_secrets(destination: Destination, keyring: Keyring, at: datetime) -> Sequence[str]:
+    """What signs at this time, newest first. Raises SecretUnreadable."""
+    place = SigningSecretPlace(destination.session_id, destination.id)
+    return [
+        keyring.decrypt(destination.secrets[index][0], place) for index in usable_secrets(destination, at)
+    ]
