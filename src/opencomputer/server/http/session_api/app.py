@@ -10,6 +10,8 @@ from opencomputer.server.http.session_api import (
     client_tokens,
     credentials,
     deployments,
+    deliveries,
+    destinations,
     events,
     messages,
     sessions,
@@ -25,6 +27,8 @@ PREFIX = "/v3"
 _ROUTERS: tuple[APIRouter, ...] = (
     unsupported.router,
     client_tokens.router,
+    deliveries.router,
+    destinations.router,
     events.router,
     messages.router,
     sessions.router,

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
 
-from opencomputer.server.domain.errors import InvalidInput, NotFound
+from fastapi import APIRouter, Query
+
+from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.server.domain.sessions.destinations import Delivery, DeliveryFilter, DeliveryStatus
 from opencomputer.server.http.session_api.auth import Durable, OrgKey
 from opencomputer.server.http.session_api.paging import Bounds, limit_of
 from opencomputer.wire.destinations import DeliveriesView, DeliveryView
 from opencomputer.wire.ids import DeliveryId, DestinationId, SessionId
+from opencomputer.wire.model import PlainModel
 
 router = APIRouter(prefix="/sessions/{session_id}/deliveries")
 
 _BOUNDS = Bounds(usual=50, most=200)
 
 
+class DeliveryQuery(PlainModel):
+    """The query of a list of deliveries; all as it was sent."""
+
+    destination: str | None = None
+    status: str | None = None
+    after: str | None = None
+    limit: str | None = None
+
+
 @router.get("")
 async def list_deliveries(
-    caller: OrgKey,
-    services: Durable,
-    session_id: str,
-    destination: str | None = None,
-    status: str | None = None,
-    after: str | None = None,
-    limit: str | None = None,
+    caller: OrgKey, services: Durable, session_id: str, query: Annotated[DeliveryQuery, Query()]
 ) -> DeliveriesView:
     owner, session = caller.org_id, SessionId(session_id)
-    most = limit_of(limit, _BOUNDS)
-    wanted = DeliveryFilter(DestinationId(destination) if destination else None, _status(status))
-    last: Delivery | None = None
-    if after:
-        try:
-            last = await services.deliveries.get(owner, session, DeliveryId(after))
-        except NotFound:
-            # It may be the session that is not there; that is found out below.
-            await services.deliveries.list(owner, session, wanted, 1)
-            raise InvalidInput("after must be the id of a delivery of this session", field="after") from None
-    found = await services.deliveries.list(owner, session, wanted, most + 1, last)
-    shown = found[:most]
-    more = len(found) > most
+    most = limit_of(query.limit, _BOUNDS)
+    wanted = DeliveryFilter(
+        DestinationId(query.destination) if query.destination else None, _status(query.status)
+    )
+    found = await services.deliveries.list(owner, session, wanted, most + 1, query.after or None)
+    shown, more = found[:most], len(found) > most
     return DeliveriesView(data=[_shown(each) for each in shown], next_cursor=shown[-1].id if more else None)
 
 

@@ -16,7 +16,7 @@ from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.secrets import Keyring
 from opencomputer.server.contracts.sessions import SessionTables
 from opencomputer.server.contracts.webhooks import WebhookFault, WebhookSender
-from opencomputer.server.domain.errors import NotFound, SecretUnreadable
+from opencomputer.server.domain.errors import InvalidInput, NotFound, SecretUnreadable
 from opencomputer.server.domain.sessions.destinations import (
     Delivery,
     DeliveryFilter,
@@ -55,11 +55,16 @@ class Deliveries:
         session_id: SessionId,
         wanted: DeliveryFilter,
         limit: int,
-        after: Delivery | None = None,
+        after: str | None = None,
     ) -> Sequence[Delivery]:
-        """Newest first."""
+        """Newest first; those that come behind `after`, the id of one of them. Raises InvalidInput."""
         await self._check_session(org_id, session_id)
-        return await self._tables.deliveries.list(session_id, wanted, limit=limit, after=after)
+        last: Delivery | None = None
+        if after is not None:
+            last = await self._tables.deliveries.get(session_id, DeliveryId(after))
+            if last is None:
+                raise InvalidInput("after must be the id of a delivery of this session", field="after")
+        return await self._tables.deliveries.list(session_id, wanted, limit=limit, after=last)
 
     async def get(self, org_id: OrgId, session_id: SessionId, delivery_id: DeliveryId) -> Delivery:
         await self._check_session(org_id, session_id)

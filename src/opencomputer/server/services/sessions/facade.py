@@ -9,8 +9,10 @@ from opencomputer.server.services.sessions.boxes import SessionBoxes
 from opencomputer.server.services.sessions.boxes_upkeep import BoxUpkeep
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
+from opencomputer.server.services.sessions.deliveries import Deliveries
 from opencomputer.server.services.sessions.deployments import Deployments
 from opencomputer.server.services.sessions.engine import TurnEngine
+from opencomputer.server.services.sessions.destinations import Destinations
 from opencomputer.server.services.sessions.log import SessionLog
 from opencomputer.server.services.sessions.messages import Messages
 from opencomputer.server.services.sessions.model_access import SessionModels
@@ -26,6 +28,8 @@ class DurableServices:
     client_tokens: ClientTokens
     log: SessionLog
     tools: Tools
+    destinations: Destinations
+    deliveries: Deliveries
     agents: Agents
     deployments: Deployments
     credentials: Credentials
