@@ -167,6 +167,7 @@ def compose(
             services.durable.box_upkeep,
             services.durable.engine,
             services.durable.resting,
+            services.durable.delivery_keeper,
         ),
     )
 

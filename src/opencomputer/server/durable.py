@@ -25,7 +25,9 @@ from opencomputer.server.services.sessions.boxes_upkeep import BoxUpkeep
 from opencomputer.server.services.sessions.brain_client import DialledBrain
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
+from opencomputer.server.services.sessions.deliveries import Deliveries, DeliveryKeeper, Postage
 from opencomputer.server.services.sessions.deployments import Deployments
+from opencomputer.server.services.sessions.destinations import Destinations
 from opencomputer.server.services.sessions.editing import Editing
 from opencomputer.server.services.sessions.engine import EngineSettings, TurnEngine
 from opencomputer.server.services.sessions.facade import DurableServices
@@ -82,6 +84,14 @@ def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
         client_tokens=parts.client_tokens,
         log=SessionLog(parts.sessions.tables, parts.sessions.signals),
         tools=tools,
+    tables, postage = parts.sessions.tables, Postage(parts.webhooks, parts.keyring, parts.sessions.signals)
+    return DurableServices(
+        client_tokens=parts.client_tokens,
+        log=SessionLog(parts.sessions.tables, parts.sessions.signals),
+        destinations=Destinations(tables, parts.webhooks, parts.keyring, parts.clock),
+        deliveries=Deliveries(tables, parts.clock),
+        delivery_keeper=DeliveryKeeper(tables, postage, parts.clock),
+        tools=Tools(parts.clock, settings.tool_event_level),
         agents=agents,
         deployments=Deployments(parts.agents, editing, agents, credentials),
         credentials=credentials,

@@ -69,6 +69,7 @@ from opencomputer.server.stores.sql.secrets import SqlSecretRows, SqlSecretStore
 from opencomputer.server.stores.sql.sessions.agent_history import SqlAgentHistory
 from opencomputer.server.stores.sql.sessions.agents import SqlAgentStore
 from opencomputer.server.stores.sql.sessions.credentials import SqlCredentialStore
+from opencomputer.server.stores.sql.sessions.signing_secrets import SqlSigningSecrets
 from opencomputer.server.stores.sql.sessions.stores import session_tables
 from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
 from opencomputer.server.templates.layers import InstalledTemplates
@@ -269,7 +270,7 @@ def _agent_tables(database: Database) -> AgentTables:
 
 def _encrypted(database: Database) -> Sequence[EncryptedRows]:
     """Every table with something that the keyring opens."""
-    return SqlSecretRows(database), SqlCredentialStore(database)
+    return SqlSecretRows(database), SqlCredentialStore(database), SqlSigningSecrets(database)
 
 
 async def _open_keyring(data: Path, tables: Sequence[EncryptedRows]) -> FileKeyring:

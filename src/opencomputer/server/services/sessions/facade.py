@@ -9,7 +9,7 @@ from opencomputer.server.services.sessions.boxes import SessionBoxes
 from opencomputer.server.services.sessions.boxes_upkeep import BoxUpkeep
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
-from opencomputer.server.services.sessions.deliveries import Deliveries
+from opencomputer.server.services.sessions.deliveries import Deliveries, DeliveryKeeper
 from opencomputer.server.services.sessions.deployments import Deployments
 from opencomputer.server.services.sessions.engine import TurnEngine
 from opencomputer.server.services.sessions.destinations import Destinations
@@ -30,6 +30,7 @@ class DurableServices:
     tools: Tools
     destinations: Destinations
     deliveries: Deliveries
+    delivery_keeper: DeliveryKeeper
     agents: Agents
     deployments: Deployments
     credentials: Credentials
