@@ -80,18 +80,14 @@ def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
     tools = Tools(parts.clock, settings.tool_event_level)
     boxes = _boxes(parts, agents)
     turns, tasks = _turn_parts(parts, boxes, tools), SessionTasks()
-    return DurableServices(
-        client_tokens=parts.client_tokens,
-        log=SessionLog(parts.sessions.tables, parts.sessions.signals),
-        tools=tools,
     tables, postage = parts.sessions.tables, Postage(parts.webhooks, parts.keyring, parts.sessions.signals)
     return DurableServices(
         client_tokens=parts.client_tokens,
         log=SessionLog(parts.sessions.tables, parts.sessions.signals),
+        tools=tools,
         destinations=Destinations(tables, parts.webhooks, parts.keyring, parts.clock),
         deliveries=Deliveries(tables, parts.clock),
         delivery_keeper=DeliveryKeeper(tables, postage, parts.clock),
-        tools=Tools(parts.clock, settings.tool_event_level),
         agents=agents,
         deployments=Deployments(parts.agents, editing, agents, credentials),
         credentials=credentials,

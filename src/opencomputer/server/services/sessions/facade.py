@@ -11,8 +11,8 @@ from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
 from opencomputer.server.services.sessions.deliveries import Deliveries, DeliveryKeeper
 from opencomputer.server.services.sessions.deployments import Deployments
-from opencomputer.server.services.sessions.engine import TurnEngine
 from opencomputer.server.services.sessions.destinations import Destinations
+from opencomputer.server.services.sessions.engine import TurnEngine
 from opencomputer.server.services.sessions.log import SessionLog
 from opencomputer.server.services.sessions.messages import Messages
 from opencomputer.server.services.sessions.model_access import SessionModels
