@@ -31,6 +31,7 @@ from opencomputer.server.services.sessions.destinations import Destinations
 from opencomputer.server.services.sessions.editing import Editing
 from opencomputer.server.services.sessions.engine import EngineSettings, TurnEngine
 from opencomputer.server.services.sessions.facade import DurableServices
+from opencomputer.server.services.sessions.joint_checkpoints import CheckpointParts, JointCheckpoints
 from opencomputer.server.services.sessions.kept import KeptTurns
 from opencomputer.server.services.sessions.log import SessionLog
 from opencomputer.server.services.sessions.messages import Messages
@@ -92,6 +93,7 @@ def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
         deployments=Deployments(parts.agents, editing, agents, credentials),
         credentials=credentials,
         boxes=boxes,
+        checkpoints=_checkpoints(parts, boxes),
         box_upkeep=BoxUpkeep(parts.machinery.sandboxes, parts.machinery.lifecycle, sessions, parts.clock),
         models=SessionModels(sessions, credentials, gateway, parts.upstream),
         sessions=DurableSessions(parts.sessions.tables, agents, parts.clock, parts.webhooks.check),
@@ -112,6 +114,13 @@ def _turn_parts(parts: DurableParts, boxes: SessionBoxes, tools: Tools) -> TurnP
         runtimes=parts.runtimes,
         clock=parts.clock,
         gateway_url=f"{BASE_URL}/v1/model",
+    )
+
+
+def _checkpoints(parts: DurableParts, boxes: SessionBoxes) -> JointCheckpoints:
+    machinery, store = parts.machinery, parts.sessions.tables.sessions
+    return JointCheckpoints(
+        CheckpointParts(store, parts.states, boxes, parts.operations.forks, machinery.lifecycle, parts.clock)
     )
 
 

@@ -85,6 +85,16 @@ class CreateClientToken(PlainRequest):
     ttl: int | None = None
 
 
+class RewindSession(PlainRequest):
+    turn: Word
+
+
+class ForkSession(PlainRequest):
+    """Without a turn: the newest one that is kept."""
+
+    turn: Word | None = None
+
+
 class AgentSnapshotView(PlainModel):
     """What the session keeps of its agent."""
 

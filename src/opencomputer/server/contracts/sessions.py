@@ -22,7 +22,7 @@ from opencomputer.server.domain.sessions.session import (
     SessionFilter,
     Turn,
 )
-from opencomputer.wire.ids import DeliveryId, DestinationId, EventId, OrgId, SessionId, TurnId
+from opencomputer.wire.ids import DeliveryId, DestinationId, EventId, OrgId, SandboxId, SessionId, TurnId
 
 
 class Fenced(OpenComputerError):
@@ -130,8 +130,10 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def rewind(self, session_id: SessionId, turn_id: TurnId, at: datetime) -> Session:
-        """Let the next turn go on from the end of `turn_id`; appends what says so.
+    async def rewind(
+        self, session_id: SessionId, turn_id: TurnId, at: datetime, *, hands: SandboxId | None = None
+    ) -> Session:
+        """Let the next turn go on from the end of `turn_id`, with these hands; appends what says so.
 
         Raises NotFound, SessionArchived, and Conflict while a turn is queued or runs.
         """

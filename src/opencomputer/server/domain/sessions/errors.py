@@ -95,6 +95,12 @@ class SessionArchived(Conflict):
     code = "session_archived"
 
 
+class TurnNotKept(Conflict):
+    """The state at the end of this turn is not kept, or not any more."""
+
+    code = "turn_not_kept"
+
+
 class AgentDeleted(Conflict):
     """The session's agent was deleted."""
 

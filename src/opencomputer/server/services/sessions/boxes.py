@@ -100,6 +100,10 @@ class SessionBoxes:
         except OpenComputerError as error:
             _log.warning("a brain could not be ended", session=session.id, reason=error.message)
 
+    async def end_brain(self, session: Session) -> None:
+        """End the machine of the brain: the next turn gets one with the state that it goes on from."""
+        await self._sandboxes.end(session.id, Role.BRAIN)
+
     async def hands(self, session: Session) -> Hands:
         """As BrainBoxes. Raises also what making and waking sandboxes raises."""
         place = await self._sandboxes.ready(session.id, Role.HANDS, _nothing)

@@ -13,6 +13,7 @@ from opencomputer.server.services.sessions.deliveries import Deliveries, Deliver
 from opencomputer.server.services.sessions.deployments import Deployments
 from opencomputer.server.services.sessions.destinations import Destinations
 from opencomputer.server.services.sessions.engine import TurnEngine
+from opencomputer.server.services.sessions.joint_checkpoints import JointCheckpoints
 from opencomputer.server.services.sessions.log import SessionLog
 from opencomputer.server.services.sessions.messages import Messages
 from opencomputer.server.services.sessions.model_access import SessionModels
@@ -41,3 +42,4 @@ class DurableServices:
     models: SessionModels
     engine: TurnEngine
     resting: Resting
+    checkpoints: JointCheckpoints

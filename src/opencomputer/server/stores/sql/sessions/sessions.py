@@ -41,7 +41,7 @@ from opencomputer.server.stores.sql.sessions.rows import (
 )
 from opencomputer.server.stores.sql.sessions.schema import destinations, events, sessions, turns
 from opencomputer.server.stores.sql.sessions.telling import SessionWriter
-from opencomputer.wire.ids import OrgId, SessionId, TurnId
+from opencomputer.wire.ids import OrgId, SandboxId, SessionId, TurnId
 
 _INPUT_KEY = "input:"
 """Before the keys that callers choose, so that none is one of ours."""
@@ -188,7 +188,9 @@ class SqlSessionStore:
         self._signals.canceled(session_id)
         return session
 
-    async def rewind(self, session_id: SessionId, turn_id: TurnId, at: datetime) -> Session:
+    async def rewind(
+        self, session_id: SessionId, turn_id: TurnId, at: datetime, *, hands: SandboxId | None = None
+    ) -> Session:
         async with self._writer.open(session_id) as opened:
             if opened.row.status == "archived":
                 raise SessionArchived
@@ -199,7 +201,8 @@ class SqlSessionStore:
                 raise Conflict("a session cannot be rewound while a turn is queued or runs")
             body = {"turn_id": turn_id, "summary": f"rewound to the end of {turn_id}"}
             await opened.append([NewEvent(SESSION_REWOUND, Level.PROGRESS, body, SYSTEM)], at)
-            await opened.save(at, active_at=at, resume_from=turn_id)
+            held = {} if hands is None else {"hands": hands, "awake": True}
+            await opened.save(at, active_at=at, resume_from=turn_id, **held)
             return await opened.session()
 
 
