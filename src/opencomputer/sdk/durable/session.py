@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
-from opencomputer.sdk.durable.bodies import set_members
+from opencomputer.sdk.durable.bodies import new_key, set_members
 from opencomputer.sdk.durable.client_session import ClientSession
 from opencomputer.sdk.durable.connection import Connection, Request, path_of
 from opencomputer.sdk.durable.events import read_event
@@ -113,9 +113,19 @@ class Session(ClientSession):
         await self._post("rewind", {"turn": turn})
         return await self.refresh()
 
-    async def fork(self, turn: str | None = None) -> Session:
-        """A new session that goes on from the end of a turn of this one, by default the newest."""
-        answer = await self._post("fork", set_members(turn=turn))
+    async def fork(self, turn: str | None = None, *, idempotency_key: str | None = None) -> Session:
+        """A new session that goes on from the end of a turn of this one, by default the newest that is kept.
+
+        It waits to be told something. Raises `ConflictError` when nothing of that turn is kept.
+        """
+        request = Request(
+            "POST",
+            path_of("sessions", self.id, "fork"),
+            repeatable=True,
+            json=set_members(turn=turn),
+            headers={"Idempotency-Key": idempotency_key or new_key()},
+        )
+        answer = await self._connection.object(request)
         data = SessionData.read(inner(answer, "session"))
         token = answers.text(answer, "client_token") or None
         return Session(self._connection, data, client_token=token)
