@@ -75,9 +75,9 @@ from opencomputer.server.services.sandboxes.sealing import Sealings
 from opencomputer.server.services.sandboxes.secret_upkeep import SecretUpkeep
 from opencomputer.server.services.sandboxes.sessions import Sessions
 from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.server.services.sandboxes.warm import WarmMachines
 from opencomputer.server.services.secret_stores import SecretStores
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
-from opencomputer.server.services.sessions.facade import DurableServices
 from opencomputer.server.settings import Settings
 
 # What one idle machine adds to the host; bench density measures it.
@@ -130,6 +130,7 @@ class _Supply:
     golden: GoldenImages
     admission: Admission
     pool: Pool
+    warm: WarmMachines
     egress: Egress
 
 
@@ -163,6 +164,7 @@ def compose(
             Collection(plugins.artefacts, plugins.snapshots, supply.golden, plugins.templates, plugins.clock),
             SecretUpkeep(plugins.secrets.holdings, plugins.clock),
             ImageUpkeep(services.images, services.snapshots, plugins.clock),
+            supply.warm,
             services.durable.log,
             services.durable.box_upkeep,
             services.durable.engine,
@@ -195,7 +197,8 @@ def _supply(settings: Settings, plugins: Plugins, golden_folder: Path) -> _Suppl
     )
     pool_settings = PoolSettings(policy, machine_limits(shape), parallel_starts)
     pool = Pool(pool_settings, provisioning, golden, admission, plugins.gauge, plugins.clock)
-    return _Supply(provisioning, golden, admission, pool, egress)
+    warm = WarmMachines(pool, provisioning, plugins.templates, plugins.clock)
+    return _Supply(provisioning, golden, admission, pool, warm, egress)
 
 
 def _machinery(settings: Settings, plugins: Plugins, background: Background, supply: _Supply) -> Machinery:
@@ -269,14 +272,14 @@ def _services(
         gateway=gateway,
         clock=clock,
         presentation=_presentation(settings),
-        durable=_durable(settings, plugins, doors, machinery, state),
+        durable=compose_durable(settings, _durable(plugins, doors, machinery, state, supply.warm)),
     )
 
 
 def _durable(
-    settings: Settings, plugins: Plugins, doors: _Doors, machinery: Machinery, state: Operations
-) -> DurableServices:
-    parts = DurableParts(
+    plugins: Plugins, doors: _Doors, machinery: Machinery, state: Operations, warm: WarmMachines
+) -> DurableParts:
+    return DurableParts(
         client_tokens=doors.client_tokens,
         webhooks=plugins.webhooks,
         agents=plugins.agent_tables,
@@ -289,9 +292,9 @@ def _durable(
         upstream=plugins.upstream_models,
         machinery=machinery,
         operations=state,
+        warm=warm,
         node=plugins.node,
     )
-    return compose_durable(settings, parts)
 
 
 def _presentation(settings: Settings) -> Presentation:

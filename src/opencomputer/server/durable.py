@@ -17,6 +17,7 @@ from opencomputer.server.contracts.webhooks import WebhookSender
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.operations import Operations
+from opencomputer.server.services.sandboxes.warm import WarmMachines
 from opencomputer.server.services.sessions.agents import Agents
 from opencomputer.server.services.sessions.boxes import BoxParts, SessionBoxes
 from opencomputer.server.services.sessions.boxes_brains import BrainProcesses
@@ -69,6 +70,7 @@ class DurableParts:
     upstream: KeyedModels
     machinery: Machinery
     operations: Operations
+    warm: WarmMachines
     node: str
     """This node's own name, the same in each life of its process."""
 
@@ -131,7 +133,7 @@ def _boxes(parts: DurableParts, agents: Agents) -> SessionBoxes:
     )
     kept = KeptTurns(store, parts.states, operations.checkpoints, machinery.snapshots)
     brains = BrainProcesses(_dial, parts.clock)
-    return SessionBoxes(BoxParts(sandboxes, brains, parts.states, kept, agents, parts.clock))
+    return SessionBoxes(BoxParts(sandboxes, brains, parts.states, kept, agents, parts.clock, parts.warm))
 
 
 def _dial(machine: Machine) -> Brain:

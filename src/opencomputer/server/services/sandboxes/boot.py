@@ -170,8 +170,13 @@ class Boot:
             raise
 
     async def _claim(self, sandbox: Sandbox, template: TemplateLayers) -> Machine:
+        machine = await self._pool.claim(template, machine_limits(sandbox.shape))
+        await self.give(sandbox, machine)
+        return machine
+
+    async def give(self, sandbox: Sandbox, machine: Machine) -> None:
+        """Give a machine that nobody has used so far to a sandbox. On failure the machine is gone."""
         limits = machine_limits(sandbox.shape)
-        machine = await self._pool.claim(template, limits)
         try:
             token = naming.new_guest_token()
             await machine.set_limits(limits)
@@ -184,7 +189,6 @@ class Boot:
         except BaseException:
             await asyncio.shield(self._provisioning.stop(machine))
             raise
-        return machine
 
 
 def _first_mode(sandbox: Sandbox) -> EgressMode:

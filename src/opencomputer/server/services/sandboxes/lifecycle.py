@@ -70,7 +70,8 @@ class Source:
 
     `memory` is only used by a sandbox with as much memory as the origin had, or more. `checkpoint` is the one
     that was forked. `copy_of` is the sandbox whose memory and files these are, if it is the organisation's.
-    `locked`: previews of what it was ask for a token.
+    `locked`: previews of what it was ask for a token. `machine` is one that is ready for it. It stays
+    the caller's when the create was a repeated one.
     """
 
     origin: Origin
@@ -78,6 +79,7 @@ class Source:
     checkpoint: SnapshotId | None = None
     copy_of: SandboxId | None = None
     locked: bool = False
+    machine: Machine | None = None
 
 
 @dataclass(frozen=True)
@@ -239,6 +241,9 @@ class Lifecycle:
         return Created(created, booted.memory_restored)
 
     async def _machine_for(self, sandbox: Sandbox, source: Source | None) -> Booted:
+        if source is not None and source.machine is not None:
+            await self._boot.give(sandbox, source.machine)
+            return Booted(source.machine, memory_restored=False)
         memory = None if source is None else source.memory
         if isinstance(memory, MemoryFolder):
             machine = await self._boot.continued(sandbox, sandbox.layers, memory, copied=True)

@@ -23,6 +23,7 @@ from opencomputer.server.services.sandboxes.admission import Admission
 from opencomputer.server.services.sandboxes.golden import GoldenImages
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
 from opencomputer.server.services.sandboxes.rehearsal import rehearse
+from opencomputer.wire.ids import SandboxId
 
 _log = structlog.get_logger(__name__)
 
@@ -168,6 +169,16 @@ class Pool:
             with suppress(ValueError):
                 shelf.waiting.remove(future)
 
+    async def spare(self, template: TemplateLayers, owner: SandboxId) -> Machine:
+        """A machine like the members, made for somebody who will not use it at once, with a rehearsal.
+
+        With `owner`, which is no sandbox, it is not taken for a member should this process end.
+        """
+        limits = replace(self._settings.limits, cpu_weight=_REFILL_WEIGHT)
+        machine = await self._start(self._shelf(template), limits, owner)
+        await self._rehearse(machine, self._provisioning.guest_token(machine))
+        return machine
+
     async def _start_apart(self, shelf: _Shelf, limits: Limits) -> Machine:
         try:
             async with asyncio.timeout(_CLAIM_SECONDS):
@@ -289,7 +300,9 @@ class Pool:
         shelf.ready.append(machine)
         return True
 
-    async def _start(self, shelf: _Shelf, apart: Limits | None = None) -> Machine:
+    async def _start(
+        self, shelf: _Shelf, apart: Limits | None = None, owner: SandboxId | None = None
+    ) -> Machine:
         async with self._admission.place():
             limits = apart or self._settings.limits
             golden = await self._golden.get(shelf.template, limits)
@@ -306,6 +319,7 @@ class Pool:
                 spec,
                 shelf.template.hash,
                 guest_token=token,
+                sandbox_id=owner,
                 layers=(golden.layer,) if golden else (),
             )
             if ahead and not shelf.waiting:

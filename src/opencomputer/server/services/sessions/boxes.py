@@ -23,9 +23,15 @@ from opencomputer.server.domain.errors import GuestFault, MachineLost, OpenCompu
 from opencomputer.server.domain.sessions.events import SANDBOX_RESTORED
 from opencomputer.server.domain.sessions.session import Session
 from opencomputer.server.services.sandboxes.live import LiveSandbox
-from opencomputer.server.services.sessions.boxes_brains import BrainProcesses
+from opencomputer.server.services.sandboxes.warm import WarmMachines
+from opencomputer.server.services.sessions.boxes_brains import BrainProcesses, program_digest
 from opencomputer.server.services.sessions.boxes_hands import SandboxHands
-from opencomputer.server.services.sessions.boxes_sandboxes import Role, SessionSandboxes
+from opencomputer.server.services.sessions.boxes_sandboxes import (
+    TEMPLATE,
+    Role,
+    SessionSandboxes,
+    Supply,
+)
 from opencomputer.server.services.sessions.boxes_state import StateTooLarge, pack, unpack
 from opencomputer.server.services.sessions.kept import KeptTurns
 from opencomputer.wire.ids import SessionId, TurnId
@@ -45,6 +51,7 @@ class BoxParts:
     kept: KeptTurns
     agents: AgentDirectory
     clock: Clock
+    warm: WarmMachines | None = None
 
 
 class SessionBoxes:
@@ -56,19 +63,33 @@ class SessionBoxes:
         self._states = parts.states
         self._kept = parts.kept
         self._agents = parts.agents
+        self._warm = parts.warm
         self._clock = parts.clock
         self._untold: set[SessionId] = set()
 
     async def brain(self, session: Session, runtime: Runtime) -> Brain:
         """As BrainBoxes. A machine that is lost on the way is replaced."""
         program = await self._program(session, runtime)
+        supply = None if session.agent.skill_bundle_digest else self._supply(program)
         for _ in range(_ATTEMPTS):
-            place = await self._sandboxes.ready(session.id, Role.BRAIN, self._restore)
+            place = await self._sandboxes.ready(session.id, Role.BRAIN, self._restore, supply)
             try:
                 return await self._brains.ready(place.live, program)
             except (MachineLost, GuestFault) as error:
                 _log.warning("a brain's machine was lost", session=session.id, reason=error.message)
         raise BrainNotReady("the machine of the agent's engine was lost again and again")
+
+    def _supply(self, program: BrainProgram) -> Supply | None:
+        """Machines where such a brain runs already. They have no state, and nobody's skills."""
+        warm = self._warm
+        if warm is None:
+            return None
+        key = program_digest(program)
+        warm.expect(key, TEMPLATE, lambda machine: self._brains.warm_up(machine, program))
+        return Supply(
+            lambda session: warm.take(key) if session.resume_from is None else None,
+            warm.discard,
+        )
 
     async def _program(self, session: Session, runtime: Runtime) -> BrainProgram:
         skills: Sequence[SkillFile] = ()

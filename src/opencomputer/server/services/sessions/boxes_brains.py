@@ -81,6 +81,14 @@ class BrainProcesses:
             await self._await_ready(live.machine, brain, process_id)
         return _UsedBrain(brain, live)
 
+    async def warm_up(self, machine: Machine, program: BrainProgram) -> None:
+        """Start a brain in a machine that is nobody's yet, and wait until it is ready.
+
+        `ready` finds it there. Raises BrainNotReady, MachineLost.
+        """
+        process_id = await self._start(machine, program, program_digest(program))
+        await self._await_ready(machine, self._dial(machine), process_id)
+
     async def kill(self, live: LiveSandbox) -> None:
         """End the brain at once, with everything it has started. Raises MachineLost."""
         await self._end(await _running(live.machine), live.machine)

@@ -16,11 +16,13 @@ from weakref import WeakValueDictionary
 import structlog
 
 from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.machine import Machine
 from opencomputer.server.contracts.sessions import SessionStore
 from opencomputer.server.domain.errors import (
     ArtefactDamaged,
     ArtefactMissing,
     Gone,
+    GuestFault,
     MachineLost,
     NotFound,
     OpenComputerError,
@@ -40,7 +42,7 @@ from opencomputer.server.domain.sessions.events import (
 )
 from opencomputer.server.domain.sessions.session import Boxes, Session
 from opencomputer.server.services.sandboxes.hibernation import Hibernation
-from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, NewSandbox
+from opencomputer.server.services.sandboxes.lifecycle import Lifecycle, NewSandbox, Source
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.reach import Reach
 from opencomputer.wire.ids import SandboxId, SessionId
@@ -52,7 +54,7 @@ ROLE = "oc.role"
 """Metadata by which everybody can tell what a sandbox is for."""
 
 _KEY = "oc.session-box"
-_TEMPLATE = "base"
+TEMPLATE = "base"
 _SHAPE = SandboxShape(DEFAULT_MEMORY_MB, TIERS[DEFAULT_MEMORY_MB], MIN_DISK_MB)
 # The engine puts them to sleep much sooner. This is for when nobody does.
 _IDLE_SECONDS = 3600
@@ -75,6 +77,20 @@ class Place:
 
 Settle = Callable[[Session, LiveSandbox], Awaitable[None]]
 """What has to be done to a new sandbox before it is its session's. It may be done twice."""
+
+
+@dataclass(frozen=True)
+class Supply:
+    """Machines that are ready for new sandboxes of sessions. `give_back`: it was not used."""
+
+    take: Callable[[Session], Machine | None]
+    give_back: Callable[[Machine], None]
+
+
+@dataclass(frozen=True)
+class _Making:
+    settle: Settle
+    supply: Supply | None
 
 
 def box_of(boxes: Boxes, role: Role) -> SandboxId | None:
@@ -114,8 +130,12 @@ class SessionSandboxes:
             raise NotFound("there is no such session")
         return session
 
-    async def ready(self, session_id: SessionId, role: Role, settle: Settle) -> Place:
+    async def ready(
+        self, session_id: SessionId, role: Role, settle: Settle, supply: Supply | None = None
+    ) -> Place:
         """The sandbox of a session, running: made, woken, or made anew when it was lost.
+
+        One that is made gets the machine that `supply` has, where there is one.
 
         Raises SessionArchived, NotFound, and what making and waking sandboxes raise.
         """
@@ -129,7 +149,7 @@ class SessionSandboxes:
                 return Place(live)
             if known is not None:
                 await self.note(session_id, SANDBOX_LOST, role, known, key=f"box:{known}:lost")
-            live = await self._make(session, role, known, settle)
+            live = await self._make(session, role, known, _Making(settle, supply))
             return Place(live, after_loss=known is not None)
 
     async def running(self, session: Session, role: Role) -> LiveSandbox | None:
@@ -229,18 +249,18 @@ class SessionSandboxes:
             raise MachineLost from None
 
     async def _make(
-        self, session: Session, role: Role, after: SandboxId | None, settle: Settle
+        self, session: Session, role: Role, after: SandboxId | None, making: _Making
     ) -> LiveSandbox:
         """A new sandbox that is the session's when this returns."""
         failures = 0
         while failures < _ATTEMPTS:
-            made = (await self._lifecycle.create(session.org_id, self._request(session, role, after))).sandbox
+            made = await self._created(session, self._request(session, role, after), making.supply)
             if made.state in TERMINAL:
                 after = made.id
                 continue
             try:
                 live = await self._reach.live(session.org_id, made.id)
-                await settle(session, live)
+                await making.settle(session, live)
             except (Gone, MachineLost):
                 # It ended at once, or it is one that an earlier process made and never wrote down.
                 await self._kill(session, made.id)
@@ -252,9 +272,27 @@ class SessionSandboxes:
             return live
         raise MachineLost("the session's sandboxes end as soon as they are made")
 
+    async def _created(self, session: Session, request: NewSandbox, supply: Supply | None) -> Sandbox:
+        machine = None if supply is None else supply.take(session)
+        if supply is None or machine is None:
+            return (await self._lifecycle.create(session.org_id, request)).sandbox
+        source = Source(self._lifecycle.origin(request.template, request.shape), machine=machine)
+        used = False
+        try:
+            made = (await self._lifecycle.create(session.org_id, request, source)).sandbox
+            used = made.machine_id == machine.id
+        except (MachineLost, GuestFault) as error:
+            _log.warning("a machine that was ready was lost; taking another", reason=error.message)
+            # The sandbox that failed with it has the key: the next one comes after that.
+            return (await self._lifecycle.create(session.org_id, request)).sandbox
+        finally:
+            if not used:
+                supply.give_back(machine)
+        return made
+
     def _request(self, session: Session, role: Role, after: SandboxId | None) -> NewSandbox:
         return NewSandbox(
-            template=_TEMPLATE,
+            template=TEMPLATE,
             shape=_SHAPE,
             timeout_seconds=_IDLE_SECONDS,
             environment={},

@@ -177,6 +177,7 @@ class World:
     upkeep: BoxUpkeep
     programs: Programs
     agents: FewAgents
+    parts: BoxParts
     runtime: FewRuntime = field(default_factory=FewRuntime)
 
     async def session(self, session: Session) -> Session:
@@ -234,5 +235,16 @@ def make_world(node: Node, process: Process, tables: SessionTables, folder: Path
     parts = BoxParts(sandboxes, brains, states, kept, agents, process.clock)
     upkeep = BoxUpkeep(process.sandboxes, process.lifecycle, tables.sessions, clock)
     return World(
-        node, process, tables, clock, SessionBoxes(parts), sandboxes, states, kept, upkeep, programs, agents
+        node,
+        process,
+        tables,
+        clock,
+        SessionBoxes(parts),
+        sandboxes,
+        states,
+        kept,
+        upkeep,
+        programs,
+        agents,
+        parts,
     )
