@@ -29,6 +29,8 @@ QUIET_SECONDS = 0.25
 DRAIN_SECONDS = 2.0
 """Once the process has ended: how long others who hold its outputs are listened to at most."""
 RETENTION_SECONDS = 300.0
+_MOST_LEFT = 1024 * 1024
+"""More than an ended process can have left in a pipe."""
 _MOST_SCROLLBACK = 64 * 1024 * 1024
 _MOST_RECORDED_ARGUMENTS = 64 * 1024
 _MOST_LABELS = 64 * 1024
@@ -268,6 +270,11 @@ class Session:
             self._around.loop.call_later(QUIET_SECONDS, self._on_quiet_check)
 
     def _on_quiet_check(self) -> None:
+        if self.exit is not None:
+            return
+        # The loop serves timers first: where it was late, what the process wrote is still to be read.
+        if self._outputs is not None:
+            self._outputs.read_now(_MOST_LEFT)
         if self.exit is not None:
             return
         now = time.monotonic()

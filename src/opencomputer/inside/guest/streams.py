@@ -28,7 +28,8 @@ class Outputs:
         self._on_data = on_data
         self._on_end = on_end
         self._open = dict(descriptors)
-        self._readers = {channel: self._reader(channel, each) for channel, each in descriptors.items()}
+        self._held = False
+        self._readers = {channel: self._reader(channel) for channel in descriptors}
         self.release()
 
     @property
@@ -38,33 +39,47 @@ class Outputs:
 
     def hold(self) -> None:
         """Leave in the pipes what comes; a process that writes more than they take waits."""
+        self._held = True
         for descriptor in self._open.values():
             self._loop.unwatch(descriptor)
 
     def release(self) -> None:
+        self._held = False
         for channel, descriptor in self._open.items():
             self._loop.watch(descriptor, READ, self._readers[channel])
+
+    def read_now(self, most: int) -> None:
+        """Read what is there already: of every output `most` bytes or a little more, and none while held."""
+        for channel in tuple(self._open):
+            left = most
+            while left > 0 and not self._held and (count := self._read(channel)) > 0:
+                left -= count
 
     def close(self) -> None:
         for channel in list(self._open):
             self._close(channel)
 
-    def _reader(self, channel: int, descriptor: int) -> Callable[[int], None]:
+    def _reader(self, channel: int) -> Callable[[int], None]:
         def ready(_events: int) -> None:
-            try:
-                data = os.read(descriptor, _READ_SIZE)
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                data = b""  # a terminal reports an error when its last process has closed it
-            if data:
-                self._on_data(channel, data)
-                return
-            self._close(channel)
-            if self.ended:
-                self._on_end()
+            self._read(channel)
 
         return ready
+
+    def _read(self, channel: int) -> int:
+        """Read once; how many bytes that were. 0: there is nothing now, or nothing any more."""
+        try:
+            data = os.read(self._open[channel], _READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:
+            data = b""  # a terminal reports an error when its last process has closed it
+        if data:
+            self._on_data(channel, data)
+            return len(data)
+        self._close(channel)
+        if self.ended:
+            self._on_end()
+        return 0
 
     def _close(self, channel: int) -> None:
         descriptor = self._open.pop(channel)
