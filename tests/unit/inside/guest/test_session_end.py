@@ -14,7 +14,7 @@ from opencomputer.inside.guest.loop import Loop
 from opencomputer.inside.guest.session import QUIET_SECONDS, Session, SessionRequest, Surroundings
 from opencomputer.inside.guest.spawning import Started
 
-RUN = {
+RUN: dict[str, Any] = {
     "id": "0123abcd",
     "kind": "run",
     "argv": ["program"],
