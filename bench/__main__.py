@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from bench import density, exec, files, image, layers, preview, proxy, sessions, state, tti
+from bench import density, exec, files, first_call, image, layers, preview, proxy, sessions, state, tti
 from bench.calibration import calibrate
 from bench.node import Place
 from bench.report import Result, save, show
 
 _FIRST = ("tti", "exec", "files", "density")
-_OTHERS = ("image", "layers", "preview", "proxy", "sessions")
+_OTHERS = ("first_call", "image", "layers", "preview", "proxy", "sessions")
 _STATE = ("fork", "checkpoint", "hibernate")
 _RESULTS = Path(__file__).with_name("results")
 
@@ -44,6 +44,7 @@ def _parse() -> argparse.Namespace:
             "files",
             "density",
             *_STATE,
+            "first_call",
             "image",
             "layers",
             "preview",
@@ -54,7 +55,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--url",
-        help="measure this node instead of one of our own (not for density, layers, proxy and sessions)",
+        help="measure this node, not our own (none of density, first_call, layers, proxy and sessions)",
     )
     parser.add_argument("--key", help="an API key of that node")
     parser.add_argument("--count", type=int, help="how many sandboxes, or round trips")
@@ -88,6 +89,7 @@ def _benches(options: argparse.Namespace) -> Mapping[str, Callable[[], Result]]:
         "preview": lambda: preview.measure(preview.PreviewOptions(options.count or 500, place=place)),
         "proxy": lambda: proxy.measure(proxy.ProxyOptions(options.count or 1000)),
         "sessions": lambda: sessions.measure(sessions.SessionsOptions(options.count or 300)),
+        "first_call": lambda: first_call.measure(first_call.FirstCallOptions(options.count or 10)),
         "layers": lambda: layers.measure(layers.LayersOptions(options.count or 3)),
     }
 
