@@ -7,6 +7,7 @@ did to escape its parent. Version 1 is several trees with a group in each; versi
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -360,7 +361,13 @@ def _cpu_shares(weight: int) -> int:
 
 
 def _write(file: Path, value: int | str) -> None:
-    file.write_text(str(value))
+    """Raises FileNotFoundError where the group is gone, also if it goes this moment."""
+    try:
+        file.write_text(str(value))
+    except OSError as error:
+        if error.errno != errno.ENODEV:
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file)) from error
 
 
 def _read_processes(folders: Sequence[Path]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import threading
 import time
@@ -288,3 +289,15 @@ def test_a_group_that_cannot_be_emptied_is_reported(tmp_path: Path) -> None:
 
 def read(file: Path) -> str:
     return file.read_text().strip()
+
+
+def test_a_group_that_goes_while_it_is_removed_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two may remove it at once; the kernel tells the slower one that there is no such device."""
+
+    def gone(*_: object, **__: object) -> int:
+        raise OSError(errno.ENODEV, "No such device")
+
+    monkeypatch.setattr(Path, "write_text", gone)
+    remove_group(split_group(tmp_path), deadline_seconds=1)
