@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +18,7 @@ from opencomputer.server.models.script import parse_script
 from opencomputer.server.models.scripted import ScriptedModel
 from opencomputer.server.runtimes.claude.runtime import SKILLS_FOLDER, ClaudeRuntime
 from tests.support.brains import PORT, BrainProcess, brain_process
+from tests.support.engine_script import rule, tool
 from tests.support.model_server import ModelServer, serve_model
 from tests.support.real_clock import RealClock
 from tests.support.template_chroot import template_command, why_no_template_agent
@@ -29,14 +29,6 @@ MISSING = why_no_template_agent()
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
 
 SKILL = b"---\nname: greeting\ndescription: How to greet.\n---\nSay ahoy.\n"
-
-
-def tool(name: str, **arguments: str) -> dict[str, Any]:
-    return {"tool": f"mcp__oc__{name}", "input": arguments}
-
-
-def rule(words: str, *replies: list[dict[str, Any]], repeat: bool = False) -> dict[str, Any]:
-    return {"when": {"contains": words}, "replies": list(replies), "repeat": repeat}
 
 
 SCRIPT = {

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +18,7 @@ from opencomputer.server.models.scripted import ScriptedModel
 from opencomputer.server.runtimes.codex.runtime import CodexRuntime
 from opencomputer.server.runtimes.launching import brain_program
 from tests.support.brains import PORT, BrainProcess, brain_process
+from tests.support.engine_script import rule, tool
 from tests.support.model_server import ModelServer, serve_model
 from tests.support.real_clock import RealClock
 from tests.support.template_chroot import template_command, why_no_template_program
@@ -26,14 +26,6 @@ from tests.support.tool_server import ToolServer, serve_tools
 
 MISSING = why_no_template_program(PROGRAM)
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]
-
-
-def tool(name: str, **arguments: str) -> dict[str, Any]:
-    return {"tool": f"mcp__oc__{name}", "input": arguments}
-
-
-def rule(words: str, *replies: list[dict[str, Any]], repeat: bool = False) -> dict[str, Any]:
-    return {"when": {"contains": words}, "replies": list(replies), "repeat": repeat}
 
 
 SCRIPT = {

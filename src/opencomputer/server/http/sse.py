@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from typing import Generic, TypeVar
 
 import structlog
@@ -18,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from opencomputer.server.domain.errors import OpenComputerError
+from opencomputer.server.http.pieces import send_piece, until_gone
 from opencomputer.server.services.sandboxes.build_log import BuildLine, Listener
 from opencomputer.wire.images import BUILD_LOG, ERROR, RESULT, BuildLogEvent
 
@@ -65,7 +65,7 @@ class BuildStream(Response, Generic[Result]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         frames: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_FRAMES)
         producing = asyncio.create_task(self._produce(frames))
-        leaving = asyncio.create_task(_until_gone(receive))
+        leaving = asyncio.create_task(until_gone(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await self._relay(frames, leaving, send)
@@ -87,14 +87,14 @@ class BuildStream(Response, Generic[Result]):
                 )
                 if taking not in done:
                     if not leaving.done():
-                        await _send(send, _KEEPALIVE)
+                        await send_piece(send, _KEEPALIVE)
                     continue
                 piece = taking.result()
                 if piece is None:
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
                     self._undelivered = None
                     return
-                await _send(send, piece)
+                await send_piece(send, piece)
                 taking = asyncio.ensure_future(frames.get())
         finally:
             taking.cancel()
@@ -116,13 +116,3 @@ class BuildStream(Response, Generic[Result]):
             last = frame(ERROR, {"error": unexpected.message, "code": unexpected.code})
         await frames.put(last)
         await frames.put(None)
-
-
-async def _send(send: Send, piece: bytes) -> None:
-    await send({"type": "http.response.body", "body": piece, "more_body": True})
-
-
-async def _until_gone(receive: Receive) -> None:
-    with suppress(OSError):
-        while (await receive())["type"] != "http.disconnect":
-            pass

@@ -13,6 +13,9 @@ from opencomputer.wire.ids import DeliveryId, DestinationId, EventId, SessionId
 ATTEMPTS = 8
 """How often a delivery is tried before it is given up, and once more when it is asked for again."""
 
+MOST_DESTINATIONS = 20
+"""Of one session."""
+
 
 @dataclass(frozen=True)
 class Destination:

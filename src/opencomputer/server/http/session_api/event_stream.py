@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from opencomputer.server.domain.sessions.events import EventFilter
+from opencomputer.server.http.pieces import send_piece, until_gone
 from opencomputer.server.services.sessions.log import Reader, SessionLog
 from opencomputer.server.services.sessions.tail import Line
 from opencomputer.wire.ids import SessionId
@@ -55,7 +56,7 @@ class EventStream(Response):
         following = self._following
         with self._log.reading(following.session_id, following.wanted, following.after) as reader:
             await _first_of(
-                following.seconds, self._tell(reader, send), _until_gone(receive), self._log.closed()
+                following.seconds, self._tell(reader, send), until_gone(receive), self._log.closed()
             )
         with suppress(TimeoutError, OSError):
             async with asyncio.timeout(_LAST_WORD_SECONDS):
@@ -63,16 +64,16 @@ class EventStream(Response):
 
     async def _tell(self, reader: Reader, send: Send) -> None:
         clock = asyncio.get_running_loop()
-        await _send(send, _OPENING)
+        await send_piece(send, _OPENING)
         told_at = clock.time()
         while True:
             lines = await reader.next()
             for piece in pieces(lines):
-                await _send(send, piece)
+                await send_piece(send, piece)
                 told_at = clock.time()
             quiet = told_at + self._heartbeat_seconds - clock.time()
             if quiet <= 0 or not await reader.wait(quiet):
-                await _send(send, _HEARTBEAT)
+                await send_piece(send, _HEARTBEAT)
                 told_at = clock.time()
 
 
@@ -101,13 +102,3 @@ async def _first_of(seconds: float | None, *works: Coroutine[Any, Any, None]) ->
         await asyncio.gather(*tasks, return_exceptions=True)
     for task in done:
         task.result()
-
-
-async def _send(send: Send, piece: bytes) -> None:
-    await send({"type": "http.response.body", "body": piece, "more_body": True})
-
-
-async def _until_gone(receive: Receive) -> None:
-    with suppress(OSError):
-        while (await receive())["type"] != "http.disconnect":
-            pass

@@ -12,14 +12,12 @@ from opencomputer.server.contracts.sessions import SessionTables
 from opencomputer.server.contracts.webhooks import WebhookSender
 from opencomputer.server.domain.errors import NotFound
 from opencomputer.server.domain.secrets import Ciphertext
-from opencomputer.server.domain.sessions.destinations import Destination
+from opencomputer.server.domain.sessions.destinations import MOST_DESTINATIONS, Destination
 from opencomputer.server.domain.sessions.events import Level
 from opencomputer.server.domain.sessions.naming import new_destination_id
 from opencomputer.server.domain.sessions.webhooks import ROTATION, SigningSecretPlace, usable_secrets
 from opencomputer.wire.ids import DestinationId, OrgId, SessionId
 
-MOST_DESTINATIONS = 20
-"""Per session."""
 _MOST_SECRETS = 4
 """That sign at the same time."""
 

@@ -11,7 +11,7 @@ from opencomputer.server.contracts.agents import AgentDirectory
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.sessions import Admission, Admitted, SessionTables
 from opencomputer.server.domain.errors import NotFound
-from opencomputer.server.domain.sessions.destinations import Destination
+from opencomputer.server.domain.sessions.destinations import MOST_DESTINATIONS, Destination
 from opencomputer.server.domain.sessions.errors import DestinationForbidden, LimitReached
 from opencomputer.server.domain.sessions.events import Event, Level, NewEvent
 from opencomputer.server.domain.sessions.naming import new_destination_id, new_session_id, new_turn_id
@@ -25,7 +25,6 @@ from opencomputer.server.domain.sessions.session import (
 )
 from opencomputer.wire.ids import OrgId, SessionId, TurnId
 
-MOST_DESTINATIONS = 20
 UrlCheck = Callable[[str], Awaitable[None]]
 """Raises DestinationForbidden when nothing may be sent there."""
 
