@@ -1,0 +1,57 @@
+"""Copying files by content: with their digest, with their holes, on the disk when it is done."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+_BLOCK = 1 << 18
+_ZEROS = bytes(_BLOCK)
+
+Progress = Callable[[int], None]
+"""Told how many more bytes are done."""
+
+
+def nothing_told(_done: int) -> None:
+    return None
+
+
+def digest_of(file: Path) -> str:
+    with open(file, "rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def copy(source: IO[bytes], target: Path, progress: Progress = nothing_told) -> tuple[str, int]:
+    """Make `target` of what is read, readable by its owner only. Returns digest and size. Raises OSError."""
+    digest = hashlib.sha256()
+    size = 0
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    with open(os.open(target, flags, 0o600), "wb", buffering=0) as written:
+        while block := source.read(_BLOCK):
+            digest.update(block)
+            if block == _ZEROS[: len(block)]:
+                os.lseek(written.fileno(), len(block), os.SEEK_CUR)
+            else:
+                _write(written.fileno(), block)
+            size += len(block)
+            progress(len(block))
+        os.ftruncate(written.fileno(), size)
+        os.fsync(written.fileno())
+    return digest.hexdigest(), size
+
+
+def _write(descriptor: int, block: bytes) -> None:
+    rest = memoryview(block)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
