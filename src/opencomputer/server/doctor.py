@@ -11,10 +11,13 @@ import resource
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
+from opencomputer.server.examination.check import Check
+from opencomputer.server.examination.data import check_data
+from opencomputer.server.examination.leftovers import check_leftovers
+from opencomputer.server.examination.machine import check_machine
+from opencomputer.server.examination.surroundings import check_surroundings, node_health
 from opencomputer.server.host import probe
 from opencomputer.server.host.distribution import extra_certificates, read_distribution
 from opencomputer.server.host.runsc_build import RunscBuild, RunscMissing, describe_gaps, find_runsc
@@ -25,8 +28,6 @@ from opencomputer.server.templates.commands import BuildFailed
 from opencomputer.server.templates.interpreter import find_interpreter
 from opencomputer.server.templates.recipe import InvalidRecipe, load_recipe
 
-Status = Literal["ok", "warn", "fail"]
-
 _GIB = 1 << 30
 _SETUP = "Run `make setup`."
 _RECIPE = Path(__file__).resolve().parents[3] / "templates/base"
@@ -36,27 +37,23 @@ _BETTER_RUNSC = (
 )
 
 
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at. `fix` is empty where there is nothing to do."""
-
-    name: str
-    status: Status
-    summary: str
-    fix: str = ""
-
-
-def run_checks(settings: Settings | None = None) -> list[Check]:
+def run_checks(settings: Settings | None = None, *, deep: bool = False) -> list[Check]:
     """Look at everything a node needs; without `settings`, a node started from this environment.
 
-    Blocks for about a second, changes nothing, and raises nothing that a machine could be the reason of.
+    Blocks for about a second, longer where something outside does not answer, and with `deep` for as long as
+    it takes to read all that is saved. Changes nothing, and raises nothing that a machine could be the reason
+    of.
     """
     if settings is None:
         try:
             settings = load_settings(os.environ)
         except SettingsError as error:
             return [Check("settings", "fail", str(error), "Correct or unset these environment variables.")]
-    return [check() for check in _checks(settings)]
+    checks = [check() for check in _checks(settings)]
+    checks += check_data(settings.data, deep=deep)
+    checks += check_leftovers(settings.data, running=node_health(settings.local_node_file).alive)
+    checks += check_surroundings(settings)
+    return [*checks, check_machine(settings.runsc)] if deep else checks
 
 
 def _checks(settings: Settings) -> list[Callable[[], Check]]:

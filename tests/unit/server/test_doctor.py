@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opencomputer.server import doctor
-from opencomputer.server.doctor import Check
+from opencomputer.server.examination.check import Check
 from opencomputer.server.host.runsc_build import RunscBuild
 from opencomputer.server.templates.catalogue import Template
 

@@ -28,12 +28,17 @@ class Check(Protocol):
     def fix(self) -> str: ...
 
 
-def doctor(context: typer.Context) -> None:
+def doctor(
+    context: typer.Context,
+    deep: bool = typer.Option(
+        False, "--deep", help="Also read all that is saved, and start a machine and save it."
+    ),
+) -> None:
     """Look at everything a node needs on this machine. Changes nothing."""
     with local_server():
         from opencomputer.server.doctor import run_checks
 
-        checks = run_checks()
+        checks = run_checks(deep=deep)
     output = session_of(context).output
     lines = [line for check in checks for line in _lines(output, check)]
     output.result([_view(check) for check in checks], "\n".join(lines))

@@ -15,6 +15,7 @@ from opencomputer.server.host.cgroups import (
     GroupLimits,
     Groups,
     GroupStuck,
+    parse_layout,
     remove_group,
 )
 from opencomputer.server.host.mounts import overlay_options
@@ -104,6 +105,20 @@ def free_bytes(folder: Path) -> int:
     """Space left for an ordinary program where `folder` is, or will be."""
     status = os.statvfs(existing(folder))
     return status.f_bavail * status.f_frsize
+
+
+def free_inodes(folder: Path) -> float:
+    """The share of inodes that are left where `folder` is, or will be; all where there is no limit."""
+    status = os.statvfs(existing(folder))
+    return status.f_favail / status.f_files if status.f_files else 1.0
+
+
+def has_split_groups(mounts: str) -> bool:
+    """Whether version 1 of control groups is complete, and so used; given the text of /proc/self/mounts."""
+    try:
+        return parse_layout(mounts).unified is None
+    except CgroupsUnavailable:
+        return False
 
 
 def total_memory_bytes() -> int:
