@@ -11,6 +11,7 @@ import pytest
 from opencomputer.sdk.durable.webhooks import verify_webhook
 from tests.support.node import FIRST_KEY, NodeFolder
 from tests.support.receivers import Receiver, answering, receiver
+from tests.support.waiting import ANSWER_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +30,7 @@ async def created(client: httpx.AsyncClient, **fields: Any) -> str:
 
 async def heard(there: Receiver, event_type: str) -> bytes:
     """The body of the first webhook of this type."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             for each in there.received:
                 if f'"type":"{event_type}"'.encode() in each.body:
@@ -47,7 +48,7 @@ async def test_webhooks_arrive_and_what_a_node_did_not_send_its_successor_does(
     async with receiver() as inline, receiver(answering(500)) as signed:
         async with (
             folder.running(**options) as url,
-            httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client,
+            httpx.AsyncClient(base_url=url, headers=headers, timeout=ANSWER_SECONDS) as client,
         ):
             session_id = await created(client, webhook=inline.url)
             path = f"/v3/sessions/{session_id}"
@@ -62,7 +63,7 @@ async def test_webhooks_arrive_and_what_a_node_did_not_send_its_successor_does(
         count = len(signed.received)
         async with (
             folder.running(**options) as url,
-            httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client,
+            httpx.AsyncClient(base_url=url, headers=headers, timeout=ANSWER_SECONDS) as client,
         ):
             listed = (
                 await client.get(f"{path}/deliveries", params={"destination": made.json()["id"]})

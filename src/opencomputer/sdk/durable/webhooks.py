@@ -62,8 +62,8 @@ def verify_webhook(
     """
     body = raw_body.encode() if isinstance(raw_body, str) else raw_body
     given = _by_lower_name(headers)
-    # Sandboxes' webhooks may come under the older names. Where both are sent, only one set counts.
-    dialect = "webhook" if "webhook-id" in given else "svix"
+    # Those of sandboxes come under both families of names. Only one set counts, as in other SDKs: svix.
+    dialect = "svix" if "svix-id" in given else "webhook"
     id, stamp, signatures = (given.get(f"{dialect}-{name}", "") for name in ("id", "timestamp", "signature"))
     if not (id and stamp and signatures):
         raise WebhookVerificationError("the headers webhook-id, -timestamp and -signature must all be there")

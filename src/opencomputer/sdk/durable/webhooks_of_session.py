@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opencomputer.sdk.durable.bodies import NOT_GIVEN, NotGiven, given, set_members
-from opencomputer.sdk.durable.connection import Connection, Request, path_of, reading
+from opencomputer.sdk.durable.connection import Connection, Request, reading
 from opencomputer.sdk.durable.records import Page, page_of
 from opencomputer.sdk.durable.session_records import Delivery, Destination
+from opencomputer.sdk.paths import path_of
 
 
 class Destinations:

@@ -17,7 +17,7 @@ import httpx
 
 from opencomputer.server.contracts.webhooks import WebhookAnswer, WebhookFault
 from opencomputer.server.domain.sessions.errors import DestinationForbidden
-from opencomputer.server.domain.sessions.webhook_targets import Target, is_forbidden, target_of
+from opencomputer.server.domain.webhooks.targets import Target, is_forbidden, target_of
 
 TOTAL_SECONDS = 15.0
 KEPT_BYTES = 1024

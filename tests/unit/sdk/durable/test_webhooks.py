@@ -101,9 +101,14 @@ def test_one_of_several_signatures_is_enough() -> None:
     assert verify_webhook(BODY, headers, SECRET, now_seconds=NOW).event_id == "evt_7"
 
 
-def test_older_names_do_not_replace_what_is_signed() -> None:
-    headers = signed(BODY) | {"svix-id": "other", "svix-timestamp": "1", "svix-signature": "v1,x"}
-    assert verify_webhook(BODY, headers, SECRET, now_seconds=NOW).dedupe_id == "evt_7"
+def test_where_both_families_of_names_are_there_one_counts() -> None:
+    older = {
+        name.lower().replace("webhook-", "svix-"): text for name, text in signed(BODY, id="msg_1").items()
+    }
+    headers = {**signed(BODY), **older}
+    assert verify_webhook(BODY, headers, SECRET, now_seconds=NOW).dedupe_id == "msg_1"
+    with pytest.raises(WebhookVerificationError):
+        verify_webhook(BODY, headers | {"svix-signature": "v1,x"}, SECRET, now_seconds=NOW)
 
 
 def test_a_sandbox_s_webhook_comes_under_the_older_names() -> None:

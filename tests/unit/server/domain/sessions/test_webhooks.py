@@ -13,15 +13,11 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
 from opencomputer.sdk.durable.webhooks import key_of, verify_webhook
-from opencomputer.server.domain.sessions.destinations import ATTEMPTS, Delivery, DeliveryStatus
+from opencomputer.server.domain.sessions.destinations import ATTEMPTS, SCHEDULE, Delivery
 from opencomputer.server.domain.sessions.events import API, Event, Level
-from opencomputer.server.domain.sessions.webhooks import (
-    Attempt,
-    after,
-    signed_headers,
-    signing_key,
-    webhook_body,
-)
+from opencomputer.server.domain.sessions.webhooks import signed_headers, webhook_body
+from opencomputer.server.domain.webhooks.attempts import Attempt, DeliveryStatus, after
+from opencomputer.server.domain.webhooks.signing import signing_key
 from opencomputer.wire.ids import DeliveryId, DestinationId, EventId, OrgId, TurnId
 from tests.support.durable import a_session
 
@@ -155,7 +151,7 @@ def tried(count: int, chance: float = 0.5, **answer: float | int) -> list[Delive
     code, retry_after = answer.get("code", 500), answer.get("retry_after")
     states = [DELIVERY]
     for _ in range(count):
-        states.append(after(states[-1], Attempt(NOW, int(code), "no", retry_after), chance))
+        states.append(after(states[-1], Attempt(NOW, int(code), "no", retry_after), SCHEDULE, chance))
     return states[1:]
 
 
@@ -198,6 +194,6 @@ def test_anything_else_is_none(code: int) -> None:
 
 def test_one_that_is_asked_for_again_starts_over_and_keeps_counting() -> None:
     given_up = tried(8)[-1]
-    again = after(replace(given_up, budget=ATTEMPTS), Attempt(NOW, None, "no"), 0.5)
+    again = after(replace(given_up, budget=ATTEMPTS), Attempt(NOW, None, "no"), SCHEDULE, 0.5)
     assert (again.attempts, again.status) == (9, DeliveryStatus.FAILED)
     assert again.due_at == NOW + timedelta(seconds=5)

@@ -1,0 +1,1 @@
+"""What all webhooks have in common: where they may go, how they are signed, when they are tried again."""

@@ -1,0 +1,1 @@
+"""Sending webhooks, whatever they are about."""
