@@ -11,17 +11,18 @@ from pathlib import Path
 from opencomputer.server.domain.sessions.destinations import (
     Delivery,
     DeliveryFilter,
-    DeliveryStatus,
     Destination,
 )
 from opencomputer.server.domain.sessions.session import Session
-from opencomputer.server.services.sessions.deliveries import Deliveries, DeliveryKeeper, Postage
+from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
+from opencomputer.server.services.sessions.deliveries import Deliveries, SessionMail
 from opencomputer.server.services.sessions.destinations import (
     DestinationChanges,
     Destinations,
     WantedDestination,
 )
 from opencomputer.server.services.sessions.signals import ProcessSignals
+from opencomputer.server.services.webhooks.keeper import DeliveryKeeper, Postage
 from opencomputer.server.stores.keyring.file import FileKeyring
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.organisations import SqlOrganisationStore
@@ -74,7 +75,7 @@ class World:
         return sorted(found, key=lambda each: each.event_seq)
 
     async def until(self, session: Session, status: DeliveryStatus, count: int = 1) -> list[Delivery]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 found = [each for each in await self.list(session) if each.status is status]
                 if len(found) >= count:
@@ -82,7 +83,7 @@ class World:
                 await asyncio.sleep(0.01)
 
     async def attempted(self, session: Session, times: int) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 if (await self.list(session))[0].attempts >= times:
                     return
@@ -94,8 +95,9 @@ class World:
 
     @asynccontextmanager
     async def sending(self) -> AsyncGenerator[None]:
-        postage = Postage(self.sender, self.keyring, self.signals, lambda: 0.5)
-        keeping = asyncio.create_task(DeliveryKeeper(self.tables, postage, self.clock).keep())
+        postage = Postage(self.sender, self.signals.on_delivery, lambda: 0.5)
+        mail = SessionMail(self.tables, self.keyring, self.clock)
+        keeping = asyncio.create_task(DeliveryKeeper(mail, postage, self.clock).keep())
         try:
             yield
         finally:

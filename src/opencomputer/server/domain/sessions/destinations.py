@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
+from datetime import datetime, timedelta
 
-from opencomputer.server.domain.secrets import Ciphertext
 from opencomputer.server.domain.sessions.events import Level
+from opencomputer.server.domain.webhooks.attempts import DeliveryStatus, Dispatch, Schedule
+from opencomputer.server.domain.webhooks.signing import SealedSecrets
 from opencomputer.wire.ids import DeliveryId, DestinationId, EventId, SessionId
 
-ATTEMPTS = 8
-"""How often a delivery is tried before it is given up, and once more when it is asked for again."""
+SCHEDULE = Schedule(
+    tuple(timedelta(seconds=seconds) for seconds in (5, 30, 2 * 60, 10 * 60, 30 * 60, 2 * 3600, 6 * 3600)),
+    final={410},
+)
+ATTEMPTS = SCHEDULE.attempts
 
 MOST_DESTINATIONS = 20
 """Of one session."""
@@ -21,8 +24,7 @@ MOST_DESTINATIONS = 20
 class Destination:
     """A webhook of one session. It gets events after `created_after_seq` that its filters let through.
 
-    `types` None: all. `secrets` are the keys it signs with, newest first, each until the time beside it;
-    None is for good.
+    `types` None: all.
     """
 
     id: DestinationId
@@ -32,38 +34,21 @@ class Destination:
     types: tuple[str, ...] | None
     include_raw: bool
     enabled: bool
-    secrets: tuple[tuple[Ciphertext, datetime | None], ...]
+    secrets: SealedSecrets
     created_after_seq: int
     created_at: datetime
     updated_at: datetime
 
 
-class DeliveryStatus(StrEnum):
-    PENDING = "pending"
-    DELIVERING = "delivering"
-    DELIVERED = "delivered"
-    FAILED = "failed"
-    DEAD_LETTER = "dead_letter"
-
-
 @dataclass(frozen=True)
-class Delivery:
-    """One event on its way to one destination. `budget`: attempts left before it is given up."""
+class Delivery(Dispatch):
+    """One event on its way to one destination."""
 
     id: DeliveryId
-    session_id: SessionId
     destination_id: DestinationId
     event_id: EventId
+    session_id: SessionId
     event_seq: int
-    status: DeliveryStatus
-    attempts: int
-    budget: int
-    due_at: datetime | None
-    last_attempt_at: datetime | None
-    response_code: int | None
-    error: str | None
-    created_at: datetime
-    updated_at: datetime
 
 
 @dataclass(frozen=True)

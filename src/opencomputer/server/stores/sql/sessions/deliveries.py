@@ -14,15 +14,16 @@ from opencomputer.server.domain.sessions.destinations import (
     ATTEMPTS,
     Delivery,
     DeliveryFilter,
-    DeliveryStatus,
 )
+from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
 from opencomputer.server.stores.sql.database import Database
+from opencomputer.server.stores.sql.outbox import Outbox
 from opencomputer.server.stores.sql.sessions.rows import delivery_of, delivery_values
 from opencomputer.server.stores.sql.sessions.schema import deliveries, destinations
 from opencomputer.wire.ids import DeliveryId, SessionId
 
 _NEVER_CHANGED = {"id", "session_id", "destination_id", "event_id", "event_seq", "created_at"}
-_FIRST_TRIES = [DeliveryStatus.PENDING, DeliveryStatus.DELIVERING]
+_OUTBOX = Outbox(deliveries, destinations, "event_seq", ("destination_id",))
 
 
 class SqlDeliveryStore:
@@ -53,21 +54,9 @@ class SqlDeliveryStore:
         return None if row is None else delivery_of(row)
 
     async def claim(self, now: datetime, until: datetime, *, limit: int, each: int) -> Sequence[Delivery]:
-        query = (
-            sa.select(deliveries)
-            # The time again: what another node has taken meanwhile is not due any more.
-            .where(deliveries.c.id.in_(_due(now, each)), deliveries.c.due_at <= now)
-            .order_by(deliveries.c.due_at, deliveries.c.event_seq, deliveries.c.id)
-            .limit(limit)
-            .with_for_update(skip_locked=True)
-        )
-        async with self._database.write() as connection:
-            due = [delivery_of(row) for row in await connection.execute(query)]
-            if due:
-                chosen = deliveries.c.id.in_([each.id for each in due])
-                held = {"status": DeliveryStatus.DELIVERING, "due_at": until, "updated_at": now}
-                await connection.execute(deliveries.update().where(chosen).values(held))
-        return [replace(each, status=DeliveryStatus.DELIVERING, due_at=until, updated_at=now) for each in due]
+        due = await _OUTBOX.claim(self._database, now, until, limit=limit, each=each)
+        held = {"status": DeliveryStatus.DELIVERING, "due_at": until, "updated_at": now}
+        return [replace(delivery_of(row), **held) for row in due]
 
     async def settle(self, delivery: Delivery) -> None:
         values = {
@@ -91,43 +80,4 @@ class SqlDeliveryStore:
         return delivery_of(row)
 
     async def next_due(self) -> datetime | None:
-        query = (
-            sa.select(deliveries.c.due_at)
-            .join(destinations, destinations.c.id == deliveries.c.destination_id)
-            .where(_may_go(), deliveries.c.due_at.is_not(None))
-            .order_by(deliveries.c.due_at)
-            .limit(1)
-        )
-        row = await self._database.first(query)
-        return None if row is None else row.due_at
-
-
-def _due(now: datetime, each: int) -> sa.Select[tuple[str]]:
-    """Ids of what may be taken, so that no destination has more than `each` at once."""
-    other = deliveries.alias("other")
-    held = sa.select(sa.func.count()).where(
-        other.c.destination_id == deliveries.c.destination_id,
-        other.c.status == DeliveryStatus.DELIVERING,
-        other.c.due_at > now,
-    )
-    order = (deliveries.c.due_at, deliveries.c.event_seq, deliveries.c.id)
-    place = sa.func.row_number().over(partition_by=deliveries.c.destination_id, order_by=order)
-    ranked = (
-        sa.select(deliveries.c.id, (place + held.scalar_subquery()).label("place"))
-        .join(destinations, destinations.c.id == deliveries.c.destination_id)
-        .where(_may_go(), deliveries.c.due_at <= now)
-        .subquery()
-    )
-    return sa.select(ranked.c.id).where(ranked.c.place <= each)
-
-
-def _may_go() -> sa.ColumnElement[bool]:
-    """Due to an enabled destination, and no first attempt while an earlier event waits for its own."""
-    earlier = deliveries.alias("earlier")
-    waits = sa.exists().where(
-        earlier.c.destination_id == deliveries.c.destination_id,
-        earlier.c.event_seq < deliveries.c.event_seq,
-        earlier.c.attempts == 0,
-        earlier.c.status.in_(_FIRST_TRIES),
-    )
-    return destinations.c.enabled.is_(True) & ((deliveries.c.attempts > 0) | ~waits)
+        return await _OUTBOX.next_due(self._database)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import sqlalchemy as sa
 
 from opencomputer.server.contracts.sessions import SessionSignals
 from opencomputer.server.domain.sessions.destinations import Destination
 from opencomputer.server.domain.sessions.errors import LimitReached, SessionArchived
+from opencomputer.server.domain.sessions.webhooks import SigningSecretPlace
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.sessions.appending import open_session
 from opencomputer.server.stores.sql.sessions.rows import destination_of, destination_values
 from opencomputer.server.stores.sql.sessions.schema import deliveries, destinations
+from opencomputer.server.stores.sql.signing_secrets import SqlSigningSecrets
 from opencomputer.wire.ids import DestinationId, SessionId
 
 _NEVER_CHANGED = {"id", "session_id", "created_after_seq", "created_at"}
@@ -77,3 +80,12 @@ class SqlDestinationStore:
 
 def _is(session_id: SessionId, destination_id: DestinationId) -> sa.ColumnElement[bool]:
     return (destinations.c.session_id == session_id) & (destinations.c.id == destination_id)
+
+
+def session_signing_secrets(database: Database) -> SqlSigningSecrets:
+    """The secrets of all destinations of sessions."""
+    return SqlSigningSecrets(database, destinations, _place_of)
+
+
+def _place_of(row: sa.Row[Any]) -> SigningSecretPlace:
+    return SigningSecretPlace(SessionId(row.session_id), DestinationId(row.id))
