@@ -1,10 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 
 import pytest
 
+from tests.support.migrated import migrated_once
 from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all
+from tests.support.trust import one_authority
+
+
+@pytest.fixture(scope="package", autouse=True)
+def little_to_begin_with(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    folder = tmp_path_factory.mktemp("beginning")
+    with one_authority(folder), migrated_once(folder):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ DATA_PLANE = [
     ("GET", "/sandboxes/{id}/exec"),
     ("POST", "/sandboxes/{id}/exec/{sid}/kill"),
     ("POST", "/sandboxes/{id}/pty"),
+    ("GET", "/sandboxes/{id}/pty"),
     ("POST", "/sandboxes/{id}/pty/{sid}/resize"),
     ("DELETE", "/sandboxes/{id}/pty/{sid}"),
     ("POST", "/sandboxes/{id}/agent"),
@@ -56,6 +57,7 @@ CONTROL_OF_ONE = [
     ("POST", "/sandboxes/{id}/fork"),
     ("GET", "/sandboxes/{id}/diff"),
     ("GET", "/sandboxes/{id}/audit"),
+    ("GET", "/sandboxes/{id}/logs?tail=false"),
     ("POST", "/sandboxes/{id}/files/revoke-urls"),
     ("POST", "/sandboxes/{id}/scale"),
     ("PUT", "/sandboxes/{id}/limits"),
@@ -64,6 +66,9 @@ CONTROL_OF_ONE = [
     ("PUT", "/sandboxes/{id}/scaling-lock"),
     ("GET", "/sandboxes/{id}/scaling-lock"),
     ("GET", "/sandboxes/{id}/allowed-hosts"),
+    ("GET", "/sandboxes/{id}/tags"),
+    ("GET", "/sandboxes/{id}/usage"),
+    ("PUT", "/sandboxes/{id}/tags"),
     ("POST", "/sandboxes/{id}/checkpoints"),
     ("GET", "/sandboxes/{id}/checkpoints"),
     ("POST", "/sandboxes/{id}/checkpoints/{cid}/restore"),
@@ -97,6 +102,8 @@ CONTROL = [
     *OF_ONE_SECRET_STORE,
     ("GET", "/secret-stores"),
     ("POST", "/secret-stores"),
+    ("GET", "/tags"),
+    ("GET", "/usage"),
     ("POST", "/sandboxes"),
     ("GET", "/sandboxes"),
     ("GET", "/snapshots"),
@@ -112,9 +119,27 @@ CONTROL = [
     ("POST", "/api-keys"),
     ("DELETE", "/api-keys/{kid}"),
     ("GET", "/templates"),
+    ("POST", "/webhooks"),
+    ("GET", "/webhooks"),
+    ("GET", "/webhooks/{webhook_id}"),
+    ("GET", "/webhooks/{webhook_id}/secret"),
+    ("PATCH", "/webhooks/{webhook_id}"),
+    ("DELETE", "/webhooks/{webhook_id}"),
+    ("POST", "/webhooks/{webhook_id}/test"),
+    ("GET", "/webhooks/{webhook_id}/deliveries"),
+    ("GET", "/webhooks/{webhook_id}/deliveries/{message_id}"),
+    ("POST", "/webhooks/{webhook_id}/deliveries/{message_id}/redeliver"),
     ("GET", "/templates/base"),
     ("POST", "/templates"),
     ("DELETE", "/templates/base"),
+]
+
+# Beside `/api`, for whoever has no key yet; the last two want one.
+LOGINS = [
+    ("POST", "/auth/cli/device"),
+    ("POST", "/auth/cli/device/exchange"),
+    ("POST", "/auth/cli/device/decide"),
+    ("DELETE", "/auth/cli/credential"),
 ]
 
 OF_ONE_SANDBOX = [*DATA_PLANE, *OWN_SANDBOX, *CONTROL_OF_ONE]
@@ -138,6 +163,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/sandboxes/{id}/checkpoints": {"name": "before"},
     "/sandboxes/checkpoints/{cid}/patches": {"script": "true"},
     "/api-keys": {"name": "another"},
+    "/webhooks": {"url": "https://192.0.2.1/hook", "enabled": False},
     "/secret-stores": {"name": "some keys"},
     "/secret-stores/{store}/secrets/base": {"value": "x"},
 }
@@ -145,25 +171,9 @@ BODIES: dict[str, dict[str, Any]] = {
 # Everything else in sandbox-wire.md, sections 1.9 to 20.
 NOT_OFFERED = [
     ("POST", "/sandboxes/{id}/migrate"),
-    ("GET", "/sandboxes/{id}/tags"),
-    ("PUT", "/sandboxes/{id}/tags"),
-    ("GET", "/tags"),
     ("POST", "/sandboxes/{id}/mounts"),
     ("GET", "/sandboxes/{id}/mounts"),
     ("DELETE", "/sandboxes/{id}/mounts"),
-    ("POST", "/webhooks"),
-    ("GET", "/webhooks"),
-    ("GET", "/webhooks/w1"),
-    ("GET", "/webhooks/w1/secret"),
-    ("PATCH", "/webhooks/w1"),
-    ("DELETE", "/webhooks/w1"),
-    ("POST", "/webhooks/w1/test"),
-    ("GET", "/webhooks/w1/deliveries"),
-    ("GET", "/webhooks/w1/deliveries/d1"),
-    ("POST", "/webhooks/w1/deliveries/d1/redeliver"),
-    ("GET", "/usage"),
-    ("GET", "/sandboxes/{id}/usage"),
-    ("GET", "/sandboxes/{id}/logs"),
     ("GET", "/capacity"),
     ("GET", "/capacity/calendar"),
     ("POST", "/capacity/reservations"),
@@ -184,6 +194,8 @@ def filled(path: str, sandbox: str, session: str = "00000000") -> str:
         .replace("{cid}", NOTHING)
         .replace("{pid}", NOTHING)
         .replace("{store}", NOTHING)
+        .replace("{webhook_id}", "whk_none")
+        .replace("{message_id}", "msg_none")
     )
 
 

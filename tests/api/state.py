@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.node import Api, until
+from tests.support.node import Api
+from tests.support.waiting import eventually
 
 
 async def checkpoint(api: Api, sandbox: str, name: str = "before", **fields: Any) -> dict[str, Any]:
@@ -19,7 +20,7 @@ async def settled(api: Api, sandbox: str, checkpoint_id: str) -> dict[str, Any]:
         found = {each["id"]: each for each in (await api.get(f"/sandboxes/{sandbox}/checkpoints")).json()}
         return None if found[checkpoint_id]["status"] == "processing" else found[checkpoint_id]
 
-    made = await until(look, "that the checkpoint is done")
+    made = await eventually(look, "that the checkpoint is done")
     assert made is not None
     return made
 

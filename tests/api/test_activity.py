@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.api.state import checkpoint, hibernate, status
-from tests.support.node import Api, receive_all, until
+from tests.api.state import checkpoint, hibernate, read, status
+from tests.support.node import Api, receive_all
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
-SHORT = 1
+SHORT = 2
 
 
 async def asleep(api: Api, sandbox: str) -> bool:
@@ -23,12 +24,12 @@ async def until_asleep(api: Api, sandbox: str) -> None:
     async def look() -> bool:
         return await asleep(api, sandbox)
 
-    await until(look, "that it sleeps")
+    await eventually(look, "that it sleeps")
 
 
 @pytest.fixture
 async def brief(api: Api) -> str:
-    """A sandbox that falls asleep when it is not used for a second."""
+    """A sandbox that falls asleep when it is not used for two seconds."""
     return (await api.create(timeout=SHORT))["sandboxID"]
 
 
@@ -85,7 +86,7 @@ async def test_looking_at_it_does_not_keep_it_awake(api: Api, brief: str) -> Non
         await api.get(f"/sandboxes/{brief}/checkpoints")
         return await asleep(api, brief)
 
-    await until(look, "that it sleeps")
+    await eventually(look, "that it sleeps")
 
 
 @pytest.mark.parametrize("what", ["hibernate", "reboot", "restore"])
@@ -93,9 +94,9 @@ async def test_a_command_under_way_gets_a_retryable_answer_and_no_lost_sandbox(
     api: Api, sandbox: str, what: str
 ) -> None:
     made = await checkpoint(api, sandbox, f"for {what}")
-    body = {"cmd": "sleep", "args": ["600"]}
+    body = {"cmd": "sh", "args": ["-c", f"echo yes > {what}; exec sleep 600"]}
     command = asyncio.create_task(api.post(f"/sandboxes/{sandbox}/exec/run", json=body))
-    await asyncio.sleep(0.5)
+    await eventually(lambda: read(api, sandbox, what), "that the command runs")
     if what == "hibernate":
         await hibernate(api, sandbox)
     elif what == "reboot":

@@ -12,7 +12,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidStatus
 
-from tests.support.node import Api, receive_all, until
+from tests.support.node import Api, receive_all
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -100,7 +101,7 @@ async def next_end(socket: ClientConnection) -> tuple[list[dict[str, Any]], byte
     """The events up to the next exit frame, and that frame."""
     text = b""
     while True:
-        message = await asyncio.wait_for(socket.recv(), 20)
+        message = await asyncio.wait_for(socket.recv(), 60)
         assert isinstance(message, bytes)
         if message[0] == 3:
             return [json.loads(line) for line in text.splitlines()], message
@@ -167,7 +168,7 @@ async def test_a_prompted_and_configured_start_comes_in_order(api: Api, home: st
 
 async def test_without_a_prompt_it_sits_after_ready(agent: Agent) -> None:
     async with agent.socket() as socket:
-        while b"ready" not in (message := await asyncio.wait_for(socket.recv(), 10)):
+        while b"ready" not in (message := await asyncio.wait_for(socket.recv(), 60)):
             assert message == MARK
         if not await quiet(socket):
             assert await quiet(socket), "the mark may come after what was replayed, and nothing else"
@@ -256,13 +257,13 @@ async def test_the_session_to_resume_is_listed(agent: Agent) -> None:
         async def listed() -> bool:
             return (await agent.row()).get("claudeSessionID") == "c0ffee"
 
-        await until(listed, "the session's id in the list")
+        await eventually(listed, "the session's id in the list")
 
 
 async def test_the_end_of_a_turn_goes_to_everybody_who_is_attached(agent: Agent) -> None:
     async with agent.socket() as first, agent.socket() as second:
         for socket in (first, second):
-            while await asyncio.wait_for(socket.recv(), 10) != MARK:
+            while await asyncio.wait_for(socket.recv(), 60) != MARK:
                 pass
         await agent.prompt("one")
         assert [(await next_end(socket))[1] for socket in (first, second)] == [COMPLETE, COMPLETE]
@@ -272,18 +273,18 @@ async def test_an_end_that_nobody_saw_is_given_once_to_the_next_who_comes(agent:
     await agent.prompt("one")
     await agent.prompt("fail")
     await agent.prompt("to the file")
-    await until(lambda: written(agent), "the work")
+    await eventually(lambda: written(agent), "the work")
     async with agent.socket() as socket:
-        messages = [await asyncio.wait_for(socket.recv(), 10)]
+        messages = [await asyncio.wait_for(socket.recv(), 60)]
         while messages[-1] != FAILED:
-            messages.append(await asyncio.wait_for(socket.recv(), 10))
+            messages.append(await asyncio.wait_for(socket.recv(), 60))
         assert messages[-2:] == [MARK, FAILED], "the last end only, and behind the mark"
         assert COMPLETE not in messages
         assert await quiet(socket)
     async with agent.socket() as socket:
-        messages = [await asyncio.wait_for(socket.recv(), 10)]
+        messages = [await asyncio.wait_for(socket.recv(), 60)]
         while messages[-1] != MARK:
-            messages.append(await asyncio.wait_for(socket.recv(), 10))
+            messages.append(await asyncio.wait_for(socket.recv(), 60))
         assert FAILED not in messages
         assert await quiet(socket)
 
@@ -291,11 +292,11 @@ async def test_an_end_that_nobody_saw_is_given_once_to_the_next_who_comes(agent:
 async def test_of_several_who_come_at_once_one_gets_the_end_that_nobody_saw(agent: Agent) -> None:
     await agent.prompt("fail")
     await agent.prompt("to the file")
-    await until(lambda: written(agent), "the work")
+    await eventually(lambda: written(agent), "the work")
 
     async def attach() -> int:
         async with agent.socket() as socket:
-            while await asyncio.wait_for(socket.recv(), 10) != MARK:
+            while await asyncio.wait_for(socket.recv(), 60) != MARK:
                 pass
             return int(not await quiet(socket))
 
@@ -308,7 +309,7 @@ async def test_an_end_that_somebody_saw_is_not_repeated_to_those_who_come_later(
         await next_end(socket)
         await asyncio.sleep(0.1)
         async with agent.socket() as later:
-            while await asyncio.wait_for(later.recv(), 10) != MARK:
+            while await asyncio.wait_for(later.recv(), 60) != MARK:
                 pass
             assert await quiet(later)
 
@@ -335,7 +336,7 @@ async def test_a_kill_is_a_real_end(agent: Agent) -> None:
 async def test_the_log_of_the_runner_is_the_other_stream(agent: Agent) -> None:
     async with agent.socket() as socket:
         await agent.prompt("one")
-        while not (message := await asyncio.wait_for(socket.recv(), 10)).startswith(b"\x02"):
+        while not (message := await asyncio.wait_for(socket.recv(), 60)).startswith(b"\x02"):
             assert b"a note" not in message
         assert message == b"\x02a note\n"
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.api.routes import OFFERED, filled
 from tests.support.node import Api
+from tests.support.rounds import rounds
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +44,7 @@ WITH_BODY = [
 
 
 # These do so much that not every body may do it: their bodies are looked at all the same.
-_COSTLY = re.compile(r"/(fork|hibernate|wake|reboot|power-cycle|checkpoints)$")
+_COSTLY = re.compile(r"/(fork|hibernate|wake|reboot|power-cycle|checkpoints|timeout)$")
 
 
 def check(sent: object, status: int, content: bytes) -> None:
@@ -58,7 +59,7 @@ def check(sent: object, status: int, content: bytes) -> None:
 async def test_any_object_is_accepted_or_refused_in_the_contracts_shape(
     api: Api, sandbox: str, method: str, path: str
 ) -> None:
-    @settings(max_examples=25)
+    @settings(max_examples=rounds(8))
     @given(_body)
     def bodies(body: dict[str, Any]) -> None:
         collected.append({**body, "templateID": "none"})
@@ -75,7 +76,7 @@ async def test_any_object_is_accepted_or_refused_in_the_contracts_shape(
 async def test_any_bytes_are_accepted_or_refused_in_the_contracts_shape(
     api: Api, sandbox: str, method: str, path: str
 ) -> None:
-    @settings(max_examples=100)
+    @settings(max_examples=rounds(30))
     @given(st.binary(min_size=1, max_size=60).filter(lambda data: data.strip() not in (b"", b"{}")))
     def bodies(body: bytes) -> None:
         collected.append(body)
@@ -93,7 +94,7 @@ async def test_any_bytes_are_accepted_or_refused_in_the_contracts_shape(
 async def test_any_path_is_accepted_or_refused_in_the_contracts_shape(
     api: Api, sandbox: str, method: str, route: str
 ) -> None:
-    @settings(max_examples=60)
+    @settings(max_examples=rounds(20))
     @given(_path)
     def paths(path: str) -> None:
         collected.append(path)
@@ -109,7 +110,7 @@ async def test_any_path_is_accepted_or_refused_in_the_contracts_shape(
 
 @pytest.mark.parametrize("query", ["status", "limit", "cursor"])
 async def test_any_query_is_accepted_or_refused_in_the_contracts_shape(api: Api, query: str) -> None:
-    @settings(max_examples=60)
+    @settings(max_examples=rounds(20))
     @given(st.text(max_size=40))
     def texts(text: str) -> None:
         collected.append(text)

@@ -183,16 +183,11 @@ async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
     assert (await refused(api, 400, content=content))["code"] == "invalid_request"
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"webhooks": [{"url": "https://example.com"}]},
-    ],
-)
-async def test_what_this_server_does_not_offer_is_said_not_ignored(api: Api, fields: dict[str, Any]) -> None:
-    error = await refused(api, 501, fields)
-    assert error["code"] == "not_supported"
-    assert error["field"] == next(iter(fields))
+@pytest.mark.parametrize("url", ["https://127.0.0.1/x", "https://[::1]/", "http://example.com/"])
+async def test_webhooks_go_to_no_private_addresses_unless_the_operator_lets_them(api: Api, url: str) -> None:
+    for path, body in [("/webhooks", {"url": url}), ("/sandboxes", {"webhooks": [{"url": url}]})]:
+        answer = await api.post(path, json=body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
 
 
 async def test_image_and_snapshot_exclude_each_other(api: Api) -> None:

@@ -22,13 +22,14 @@ from tests.api.routes import (
     filled,
 )
 from tests.support.node import Api, NodeFolder
+from tests.support.waiting import ANSWER_SECONDS
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 async def anonymous(api: Api) -> AsyncGenerator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"{api.url}/api", timeout=30) as client:
+    async with httpx.AsyncClient(base_url=f"{api.url}/api", timeout=ANSWER_SECONDS) as client:
         yield client
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,12 +174,12 @@ async def test_what_goes_wrong_after_the_beginning_is_a_complete_result(
 ) -> None:
     monkeypatch.setattr(exec_routes, "_HEARTBEAT_SECONDS", 0.1)
     sandbox = (await api.create())["sandboxID"]
-    run = asyncio.create_task(api.run(sandbox, "sleep 60"))
-    listed = await api.get(f"/sandboxes/{sandbox}/exec")
-    assert listed.json() == []
-    await asyncio.sleep(0.5)
-    await api.delete(f"/sandboxes/{sandbox}")
-    result = await run
+    body = {"cmd": "sleep", "args": ["60"]}
+    async with api.client.stream("POST", f"/api/sandboxes/{sandbox}/exec/run", json=body) as answer:
+        assert answer.status_code == 200
+        assert (await api.get(f"/sandboxes/{sandbox}/exec")).json() == []
+        await api.delete(f"/sandboxes/{sandbox}")
+        result = json.loads(await answer.aread())
     assert result["exitCode"] == -1
     assert result["stderr"]
 
@@ -191,8 +192,10 @@ async def test_a_quick_command_needs_no_handle(api: Api, sandbox: str) -> None:
     assert (answer.status_code, answer.json()) == (200, {"exitCode": 0, "stdout": "hi\n", "stderr": ""})
 
 
-async def test_a_slow_command_has_a_handle(api: Api, sandbox: str) -> None:
-    body = {"cmd": "sh", "args": ["-c", "echo a; sleep 1.2; echo b >&2; exit 2"], "timeout": 60}
+async def test_a_slow_command_has_a_handle(api: Api, sandbox: str, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = f"echo a; while [ ! -e {gate} ]; do sleep 0.02; done; echo b >&2; exit 2"
+    body = {"cmd": "sh", "args": ["-c", script]}
     answer = await api.post(f"/sandboxes/{sandbox}/exec/run-async", json=body)
     assert answer.status_code == 202
     accepted = answer.json()
@@ -202,6 +205,7 @@ async def test_a_slow_command_has_a_handle(api: Api, sandbox: str) -> None:
     partial = (await api.get(f"/sandboxes/{sandbox}/exec/{accepted['execId']}/result")).json()
     assert (partial["running"], partial["stdout"]) == (True, "a\n")
     assert "exitCode" not in partial
+    gate.touch()
     done = await result_of(api, sandbox, accepted["execId"])
     assert (done["exitCode"], done["stdout"], done["stderr"]) == (2, "a\n", "b\n")
     assert await result_of(api, sandbox, accepted["execId"]) == done
@@ -212,7 +216,7 @@ async def test_a_poll_holds_for_a_moment_only(api: Api, sandbox: str) -> None:
     handle = (await api.post(f"/sandboxes/{sandbox}/exec/run-async", json=body)).json()["execId"]
     began = time.monotonic()
     assert (await api.get(f"/sandboxes/{sandbox}/exec/{handle}/result")).json()["running"] is True
-    assert 0.3 < time.monotonic() - began < 5
+    assert 0.3 < time.monotonic() - began < 20
 
 
 async def test_an_asynchronous_command_may_time_out_too(api: Api, sandbox: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.node import Api, until
+from tests.support.node import Api, output, receive_all
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +44,7 @@ async def test_sessions_are_listed_while_they_run_and_after(api: Api) -> None:
         found = await listed()
         return {} if found[ended]["running"] else found
 
-    found = await until(both, "the end of one")
+    found = await eventually(both, "the end of one")
     assert set(found) == {running, ended}, "one-shot commands are not sessions"
     assert (found[ended]["running"], found[ended]["exitCode"]) == (False, 7)
     assert found[running]["running"] is True
@@ -63,7 +64,7 @@ async def test_a_kill_signals_the_group(
     options: dict[str, Any] = {} if body is None else {"json": body}
     answer = await api.post(f"/sandboxes/{sandbox}/exec/{session}/kill", **options)
     assert (answer.status_code, answer.content) == (204, b"")
-    found = await until(lambda: ended(api, sandbox, session), "the end")
+    found = await eventually(lambda: ended(api, sandbox, session), "the end")
     assert found["exitCode"] == code
     again = await api.post(f"/sandboxes/{sandbox}/exec/{session}/kill", **options)
     assert again.status_code == 204
@@ -91,14 +92,26 @@ async def test_a_signal_is_a_number_the_system_knows(api: Api, sandbox: str, sig
 async def test_a_kill_reaches_children_that_left_the_group(api: Api, sandbox: str) -> None:
     script = "setsid sh -c 'echo $$ > $HOME/escaped; exec sleep 600' & wait"
     session = await api.start(sandbox, script)
-    pid = await until(lambda: written(api, sandbox, "escaped"), "the child")
+    pid = await eventually(lambda: written(api, sandbox, "escaped"), "the child")
     await api.post(f"/sandboxes/{sandbox}/exec/{session}/kill")
 
     async def gone() -> bool:
         return (await api.run(sandbox, f"kill -0 {pid}"))["exitCode"] != 0
 
-    await until(gone, "the end of a child that called setsid")
+    await eventually(gone, "the end of a child that called setsid")
 
 
 async def written(api: Api, sandbox: str, file: str) -> str:
     return (await api.run(sandbox, f"cat $HOME/{file}"))["stdout"].strip()
+
+
+async def test_input_ends_when_a_client_says_so_and_no_sooner(api: Api, sandbox: str) -> None:
+    session = await api.start(sandbox, "cat; echo over")
+    path = f"/sandboxes/{sandbox}/exec/{session}"
+    async with api.socket(path) as leaving:
+        await leaving.send(b"\x00first\n")
+    async with api.socket(path) as socket:
+        await socket.send(b"\x00second\n")
+        await socket.send(b"\x05")
+        said = output(await receive_all(socket), 1)
+    assert said == b"first\nsecond\nover\n"

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.support.node import Api
+from tests.support.waiting import ANSWER_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +26,7 @@ async def written(api: Api, sandbox: str) -> str:
 async def part_of(api: Api, sandbox: str, path: str, headers: dict[str, Any]) -> httpx.Response:
     """As the signed route gives it, which is what the other one gives too."""
     signed = await api.post(f"/sandboxes/{sandbox}/files/download-url", json={"path": path})
-    async with httpx.AsyncClient(timeout=30) as anybody:
+    async with httpx.AsyncClient(timeout=ANSWER_SECONDS) as anybody:
         by_url = await anybody.get(signed.json()["url"], headers=headers)
     by_key = await api.get(f"/sandboxes/{sandbox}/files", params={"path": path}, headers=headers)
     for name in ("content-length", "content-range", "accept-ranges"):

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.node import Api, until
+from tests.support.node import Api
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -271,7 +272,7 @@ async def test_a_broken_upload_leaves_the_old_file_and_nothing_else(files: Files
     async def put_right() -> bool:
         return [path.name for path in (home / "careful").iterdir()] == ["file"]
 
-    await until(put_right, "the removal of the half-written file")
+    await eventually(put_right, "the removal of the half-written file")
     assert (home / "careful/file").read_bytes() == b"the old one"
 
 

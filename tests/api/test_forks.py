@@ -171,3 +171,20 @@ async def test_forks_count_against_the_limit_and_come_all_or_not_at_all(
         assert (await api.post(f"/sandboxes/{sandbox}/fork", json={"count": 2})).status_code == 201
         for each in (await api.get("/sandboxes")).json():
             await api.delete(f"/sandboxes/{each['sandboxID']}")
+
+
+@pytest.mark.parametrize("live", [False, True])
+async def test_forks_are_made_once_for_an_idempotency_key(api: Api, live: bool) -> None:
+    """What comes again is told the same, the token of its previews too; another body is a conflict."""
+    source = (await api.create(previewAuth={}))["sandboxID"]
+    made = await checkpoint(api, source, kind="disk_only")
+    path = f"/sandboxes/{source}/fork" if live else f"/sandboxes/from-checkpoint/{made['id']}"
+    headers = {"Idempotency-Key": path}
+    first, again = [await api.post(path, json={}, headers=headers) for _ in range(2)]
+    assert (first.status_code, again.status_code) == (201, 201)
+    one, two = [(each.json()[0] if live else each.json()) for each in (first, again)]
+    assert one["previewAuthToken"]
+    for name in ("sandboxID", "memoryRestored", "previewAuthToken"):
+        assert one[name] == two[name]
+    other = await api.post(path, json={"timeout": 7}, headers=headers)
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_mismatch")

@@ -12,7 +12,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from opencomputer.server.services.sandboxes.pool import Pool
-from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all, until
+from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +30,7 @@ async def settled(before: Counter[str]) -> None:
         return not work() - before
 
     try:
-        await until(nothing_more, "the end of all work", seconds=10)
+        await eventually(nothing_more, "the end of all work")
     except AssertionError:
         raise AssertionError(f"still going on: {dict(work() - before)}") from None
 
@@ -70,7 +71,7 @@ async def test_a_create_whose_caller_is_gone_is_cleaned_up(api: Api, monkeypatch
         rows = (await api.get("/sandboxes?status=all")).json()
         return [row["status"] for row in rows if row["sandboxID"] not in before] == ["stopped"]
 
-    await until(stopped, "the end of the sandbox that nobody knows")
+    await eventually(stopped, "the end of the sandbox that nobody knows")
 
 
 async def test_sockets_that_come_and_go_leave_nothing(api: Api, sandbox: str) -> None:
@@ -86,7 +87,7 @@ async def test_sockets_that_come_and_go_leave_nothing(api: Api, sandbox: str) ->
         socket = await api.socket(f"/sandboxes/{sandbox}/{kind}/{id_}")
         with suppress(ConnectionClosed):
             if number % 2 and kind == "exec":
-                await asyncio.wait_for(socket.recv(), 10)
+                await asyncio.wait_for(socket.recv(), 60)
                 await socket.send(b"\x00x\n")
         if number % 5 == 0:
             socket.transport.abort()
@@ -101,7 +102,7 @@ async def test_sockets_that_come_and_go_leave_nothing(api: Api, sandbox: str) ->
         found = (await api.get(f"/sandboxes/{sandbox}/exec")).json()
         return next(each for each in found if each["sessionID"] == session)["attachedClients"] == 0
 
-    await until(alone, "the leaving of all clients")
+    await eventually(alone, "the leaving of all clients")
 
 
 async def test_requests_that_are_cut_leave_nothing(api: Api, sandbox: str) -> None:

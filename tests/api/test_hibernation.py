@@ -11,7 +11,8 @@ import pytest
 
 from opencomputer.server.http import auth
 from tests.api.state import hibernate, read, status, write
-from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, receive_all, until
+from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, receive_all
+from tests.support.waiting import ANSWER_SECONDS, eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -25,7 +26,7 @@ async def fresh(api: Api) -> str:
 
 @pytest.fixture
 async def anonymous(api: Api) -> AsyncGenerator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"{api.url}/api", timeout=30) as client:
+    async with httpx.AsyncClient(base_url=f"{api.url}/api", timeout=ANSWER_SECONDS) as client:
         yield client
 
 
@@ -172,7 +173,7 @@ async def test_who_can_ask_again_is_told_so_and_finds_it_awake(
         answer = await api.get(path, headers=headers)
         return answer.status_code == 200 and answer.text == "saved"
 
-    assert await until(awake, "that it is awake")
+    assert await eventually(awake, "that it is awake")
 
 
 async def test_looking_at_it_does_not_wake(api: Api, fresh: str) -> None:
@@ -201,7 +202,7 @@ async def test_what_nobody_uses_falls_asleep_by_itself(api: Api) -> None:
     async def asleep() -> bool:
         return await status(api, sandbox) == "hibernated"
 
-    assert await until(asleep, "that it sleeps")
+    assert await eventually(asleep, "that it sleeps")
     assert (await api.run(sandbox, "echo awake"))["stdout"] == "awake\n"
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.node import Api, until
+from tests.support.node import Api
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -185,7 +186,7 @@ async def test_a_client_that_leaves_takes_only_its_sandbox_along(api: Api, tmp_p
     async def built() -> bool:
         return (tmp_path / "built").exists()
 
-    await until(built, "the build")
+    await eventually(built, "the build")
     events = await stream(api, "/images", {"image": image})
     assert events[-1][0] == "result"
     assert (await api.get("/sandboxes?status=all")).json() == before

@@ -13,7 +13,8 @@ import pytest
 from opencomputer.server.identity import DataFolder, DataFolderBusy, NodeIdentity, write_private
 from opencomputer.server.listeners import AddressInUse
 from opencomputer.server.machines.launcher import Launcher
-from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all, output, receive_all, until
+from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all, output, receive_all
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -97,7 +98,7 @@ async def test_a_stop_closes_sockets_so_that_clients_come_back(fresh: NodeFolder
         ]
         readers = [asyncio.create_task(receive_all(socket)) for socket in sockets]
         await api.run(sandbox, "true")
-    await asyncio.wait_for(asyncio.gather(*readers), 10)
+    await asyncio.wait_for(asyncio.gather(*readers), 60)
     assert [socket.close_code for socket in sockets] == [1012, 1012, 1012]
     await clean(fresh)
 
@@ -142,7 +143,7 @@ async def test_sandboxes_and_their_sessions_survive_a_restart(fresh: NodeFolder)
         assert sorted(listed) == sorted(made)
         for number, (sandbox, session) in enumerate(zip(made, sessions, strict=True)):
             async with api.socket(f"/sandboxes/{sandbox}/exec/{session}") as socket:
-                text = output(await asyncio.wait_for(receive_all(socket), 20), 1)
+                text = output(await asyncio.wait_for(receive_all(socket), 60), 1)
             assert text == b"".join(b"%d\n" % line for line in range(3000))
             assert (await api.run(sandbox, "echo $N"))["stdout"] == f"{number}\n"
         answer = await api.client.get(f"/api/sandboxes/{made[0]}/exec", params={"token": token})
@@ -152,7 +153,7 @@ async def test_sandboxes_and_their_sessions_survive_a_restart(fresh: NodeFolder)
             result = (await api.get(f"/sandboxes/{made[0]}/exec/{handle}/result")).json()
             return not result["running"] and result["stdout"] == "begun\nended\n"
 
-        await until(finished, "the result of a command of before the restart")
+        await eventually(finished, "the result of a command of before the restart")
         await kill_all(api)
 
 
@@ -170,7 +171,7 @@ async def test_a_sandbox_that_dies_while_no_node_runs_is_recorded_as_lost(fresh:
         async def crashed() -> bool:
             return (await api.get(f"/sandboxes/{sandbox}")).json()["status"] == "stopped"
 
-        await until(crashed, "the notice of the crash")
+        await eventually(crashed, "the notice of the crash")
         found = (await api.get(f"/sandboxes/{sandbox}")).json()
         assert found["stopReason"] == "crash"
         answer = await api.post(f"/sandboxes/{sandbox}/exec/run", json={"cmd": "true"})
@@ -209,7 +210,7 @@ async def test_while_machines_are_adopted_the_node_answers_and_says_when_to_come
         return json.loads(local.read_text())["apiUrl"] if local.exists() else ""
 
     serving = asyncio.create_task(serve())
-    async with api_of(await until(told, "the node's address"), FIRST_KEY) as api:
+    async with api_of(await eventually(told, "the node's address"), FIRST_KEY) as api:
         assert (await api.client.get("/healthz")).status_code == 200
         for answer in (await api.client.get("/readyz"), await api.get(f"/sandboxes/{sandbox}/exec")):
             assert answer.status_code == 503
@@ -218,7 +219,7 @@ async def test_while_machines_are_adopted_the_node_answers_and_says_when_to_come
         new = (await api.create())["sandboxID"]
         assert not ready.is_set()
         go_on.set()
-        await asyncio.wait_for(ready.wait(), 20)
+        await asyncio.wait_for(ready.wait(), 60)
         for each, word in ((sandbox, "old"), (new, "new")):
             assert (await api.run(each, f"echo {word}"))["stdout"] == f"{word}\n"
         await kill_all(api)

@@ -8,7 +8,8 @@ import pytest
 
 from tests.api.routes import NOTHING
 from tests.api.state import checkpoint, hibernate, read, spawned
-from tests.support.node import Api, until
+from tests.support.node import Api
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -117,7 +118,7 @@ async def test_the_first_that_fails_is_the_last_that_runs_and_the_fork_is_usable
         shown = (await api.get(f"/sandboxes/{sandbox}")).json()
         return "patchError" not in shown and await log(api, sandbox) == ["one", "two", "three"]
 
-    assert await until(patched, "that the patches ran")
+    assert await eventually(patched, "that the patches ran")
 
 
 async def test_existing_forks_run_new_ones_when_they_wake_and_no_sooner(api: Api, saved: str) -> None:
@@ -131,7 +132,7 @@ async def test_existing_forks_run_new_ones_when_they_wake_and_no_sooner(api: Api
     async def patched() -> bool:
         return await log(api, sandbox) == ["one", "two"]
 
-    assert await until(patched, "that the new patch ran")
+    assert await eventually(patched, "that the new patch ran")
 
 
 async def test_what_ran_already_does_not_run_again_in_forks_of_forks(api: Api, saved: str) -> None:

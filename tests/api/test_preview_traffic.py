@@ -16,8 +16,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from opencomputer.server.http import preview_http
 from tests.support import preview_program
-from tests.support.node import Api, until
+from tests.support.node import Api
 from tests.support.visitors import Visitor, visitor
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -220,7 +221,7 @@ async def test_a_visitors_close_reaches_the_program(
         said = capsys.readouterr().out
         return said if "closed" in said else ""
 
-    said = await until(heard, "that the program is told")
+    said = await eventually(heard, "that the program is told")
     assert repr((4009).to_bytes(2, "big") + b"enough") in said
 
 

@@ -14,8 +14,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.api.previews import gated, grant, link, refused
 from tests.api.state import checkpoint, hibernate, status
 from tests.support import preview_program
-from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all, until
+from tests.support.node import FIRST_KEY, Api, NodeFolder, api_of, kill_all
 from tests.support.visitors import Visitor, visitor
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -316,7 +317,7 @@ async def test_visits_are_use_and_attempts_are_not(api: Api, port: int) -> None:
         assert refused(await visitor(api.url, sandbox, port).get("/"))
         return await status(api, sandbox) == "hibernated"
 
-    await until(attempt, "that it sleeps")
+    await eventually(attempt, "that it sleeps")
     async with page.socket("/ws") as socket:
         for _ in range(4):
             await socket.send("still here")

@@ -13,6 +13,7 @@ import pytest
 from opencomputer import Sandbox
 from tests.api.state import hibernate, status
 from tests.support.node import Api
+from tests.support.waiting import ANSWER_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +23,7 @@ CONTENT = bytes(range(256)) * 4
 @pytest.fixture(scope="module")
 async def anybody(api: Api) -> AsyncGenerator[httpx.AsyncClient]:
     """Who has no key."""
-    async with httpx.AsyncClient(timeout=30) as client:
+    async with httpx.AsyncClient(timeout=ANSWER_SECONDS) as client:
         yield client
 
 

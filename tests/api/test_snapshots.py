@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.api.test_images import manifest, messages, run, stream
-from tests.support.node import Api, until
+from tests.support.node import Api
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +53,7 @@ async def test_in_the_background_it_is_building_at_first(api: Api, tmp_path: Any
     async def ready() -> bool:
         return (await api.get("/snapshots/three")).json()["status"] == "ready"
 
-    await until(ready, "the snapshot")
+    await eventually(ready, "the snapshot")
 
 
 async def test_a_name_is_taken_once(api: Api) -> None:

@@ -29,7 +29,7 @@ def at(sandbox: str, session: str) -> str:
 async def read_until(socket: ClientConnection, wanted: bytes) -> bytes:
     seen = b""
     while wanted not in seen:
-        message = await asyncio.wait_for(socket.recv(), 20)
+        message = await asyncio.wait_for(socket.recv(), 60)
         assert isinstance(message, bytes)
         assert message, "an empty message is no output"
         seen += message
@@ -109,7 +109,7 @@ async def test_a_new_reader_takes_over_from_the_old_one(api: Api, sandbox: str) 
         await say(old, "true")
         async with api.socket(at(sandbox, session)) as new:
             await say(new, "echo mine")
-            await asyncio.wait_for(receive_all(old), 5)
+            await asyncio.wait_for(receive_all(old), 60)
             assert old.close_code == 1000
 
 
@@ -125,7 +125,7 @@ async def test_the_end_of_the_shell_closes_normally(api: Api, sandbox: str) -> N
     async with api.socket(at(sandbox, await opened(api, sandbox))) as socket:
         await say(socket, "true")
         await socket.send(b"exit 3\n")
-        await asyncio.wait_for(receive_all(socket), 10)
+        await asyncio.wait_for(receive_all(socket), 60)
         assert socket.close_code == 1000
 
 
@@ -144,7 +144,7 @@ async def test_a_terminal_can_be_ended(api: Api, sandbox: str) -> None:
         for _ in range(2):
             answer = await api.delete(at(sandbox, session))
             assert (answer.status_code, answer.content) == (204, b"")
-        await asyncio.wait_for(receive_all(socket), 10)
+        await asyncio.wait_for(receive_all(socket), 60)
         assert socket.close_code == 1000
     resized = await api.post(f"{at(sandbox, session)}/resize", json={"cols": 1, "rows": 1})
     assert resized.status_code == 200
@@ -155,7 +155,7 @@ async def test_a_kill_of_the_sandbox_closes_its_terminals(api: Api) -> None:
     async with api.socket(at(sandbox, await opened(api, sandbox))) as socket:
         await say(socket, "true")
         await api.delete(f"/sandboxes/{sandbox}")
-        await asyncio.wait_for(receive_all(socket), 10)
+        await asyncio.wait_for(receive_all(socket), 60)
         assert (socket.close_code, socket.close_reason) == (1000, "sandbox stopped")
 
 
@@ -215,3 +215,29 @@ async def test_an_unknown_terminal_is_not_found(api: Api, sandbox: str) -> None:
         await api.delete(at(sandbox, "00000000")),
     ]
     assert [answer.status_code for answer in answers] == [404, 404]
+
+
+async def test_a_reader_who_counts_gets_everything_from_there_on(api: Api, sandbox: str) -> None:
+    session = await opened(api, sandbox)
+    async with api.socket(at(sandbox, session)) as socket:
+        seen = await say(socket, "echo fi''rst")
+    async with api.socket(f"{at(sandbox, session)}?offset=0") as socket:
+        assert seen in await say(socket, "echo second")
+    async with api.socket(f"{at(sandbox, session)}?offset={len(seen)}") as socket:
+        rest = await say(socket, "echo third")
+        assert b"first" not in rest
+        assert b"second" in rest
+    with pytest.raises(InvalidStatus) as refused:
+        async with api.socket(f"{at(sandbox, session)}?offset=-1"):
+            pass
+    assert refused.value.response.status_code == 400
+
+
+async def test_terminals_are_listed(api: Api) -> None:
+    sandbox = (await api.create())["sandboxID"]
+    await api.start(sandbox, "sleep 60")
+    session = await opened(api, sandbox)
+    (listed,) = (await api.get(f"/sandboxes/{sandbox}/pty")).json()
+    assert (listed["sessionID"], listed["sandboxID"]) == (session, sandbox)
+    assert (listed["command"], listed["running"], listed["attachedClients"]) == ("/bin/sh", True, 0)
+    await api.delete(f"/sandboxes/{sandbox}")

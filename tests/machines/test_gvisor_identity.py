@@ -263,7 +263,7 @@ async def test_a_shell_with_jobs_notices_nothing(harness: GvisorHarness) -> None
             for turn in range(3):
                 await machine.save(saved if turn == 2 else harness.folder / f"saved-{turn}")
             assert await sleeping(machine, 3)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not await sleeping(machine, 1, state="T"):
                     await attachment.write(b"\x1a")  # the user's own stop
                     await asyncio.sleep(0.2)
@@ -341,7 +341,7 @@ def keeps_connections(harness: GvisorHarness) -> bool:
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """What a machine does is seen only by asking it again and again."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await condition():  # noqa: ASYNC110 - nothing in this process tells of it
             await asyncio.sleep(0.02)
 

@@ -118,6 +118,7 @@ async def test_layers_say_what_was_deleted_replaced_and_renamed(harness: GvisorH
             assert await output(machine, "stat -c %a /; ls -d /usr/share/was") == "751\n/usr/share/was"
 
 
+_CYCLES = 8
 _COUNTER = """
 import sys
 log = open('/root/log', 'a', buffering=1)
@@ -130,10 +131,10 @@ for line in sys.stdin:
 """
 
 
-async def test_twenty_cycles_of_save_and_start_lose_nothing(harness: GvisorHarness) -> None:
+async def test_cycles_of_save_and_start_lose_nothing(harness: GvisorHarness) -> None:
     """Memory, a file held open and files written by others, each time by another machine."""
     spec, saved = program(_COUNTER), list[Path]()
-    for cycle in range(20):
+    for cycle in range(_CYCLES):
         async with open_machine(harness, on(harness, *saved) if saved else None) as machine:
             if not saved:
                 await machine.processes.spawn(spec)
@@ -144,9 +145,12 @@ async def test_twenty_cycles_of_save_and_start_lose_nothing(harness: GvisorHarne
             saved.append(harness.folder / str(cycle))
             await machine.save(saved[-1], go_on=cycle % 2 == 0)
     async with open_machine(harness, on(harness, *saved)) as last:
-        expected = "".join(f"{number}\n" for number in range(1, 21)).strip()
+        expected = "".join(f"{number}\n" for number in range(1, _CYCLES + 1)).strip()
         assert await output(last, "cat /root/log") == expected
-        assert await output(last, "cat /home/sandbox/all | wc -l; ls /root/file-* | wc -l") == "20\n20"
+        assert (
+            await output(last, "cat /home/sandbox/all | wc -l; ls /root/file-* | wc -l")
+            == f"{_CYCLES}\n{_CYCLES}"
+        )
 
 
 async def test_files_are_saved_as_they_were_just_written(harness: GvisorHarness) -> None:
@@ -174,7 +178,7 @@ async def test_files_of_a_machine_that_answers_nobody_can_be_saved(harness: Gvis
         assert isinstance(pid, int)
         os.kill(pid, signal.SIGSTOP)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await machine.save(saved, memory=False)
         finally:
             os.kill(pid, signal.SIGCONT)
@@ -261,7 +265,7 @@ async def test_a_note_of_a_pause_that_never_came_harms_nobody(harness: GvisorHar
         await adopted.stop()
 
 
-async def test_thirty_saved_and_stopped_machines_leave_nothing(harness: GvisorHarness) -> None:
+async def test_saved_and_stopped_machines_leave_nothing(harness: GvisorHarness) -> None:
     """No process, mount, network namespace, loop device or control group; copies included."""
     saved = harness.folder / "saved"
     machine = await harness.driver.start(harness.spec())
@@ -270,7 +274,7 @@ async def test_thirty_saved_and_stopped_machines_leave_nothing(harness: GvisorHa
     await machine.stop()
     assert harness.leftovers() == []
     mounts, loops = mount_count(), loop_devices(harness)
-    for turn in range(30):
+    for turn in range(6):
         copy = await harness.driver.start(harness.spec(saved=saved))
         target = harness.folder / f"again-{turn}"
         await copy.save(target, memory=turn % 3 != 2, go_on=turn % 2 == 0)

@@ -59,7 +59,7 @@ async def test_a_start_cancelled_at_any_step_leaves_nothing(harness: GvisorHarne
 
     harness.before_step = hold_at
     start = asyncio.ensure_future(harness.driver.start(harness.spec()))
-    await asyncio.wait_for(reached.wait(), 10)
+    await asyncio.wait_for(reached.wait(), 60)
     start.cancel()
     await asyncio.sleep(0)
     go_on.set()
@@ -81,7 +81,7 @@ async def test_a_start_cancelled_while_runsc_runs_leaves_nothing(
 
     harness.before_step = notice
     start = asyncio.ensure_future(harness.driver.start(harness.spec()))
-    await asyncio.wait_for(reached.wait(), 10)
+    await asyncio.wait_for(reached.wait(), 60)
     await asyncio.sleep(delay)
     start.cancel()
     try:
@@ -152,7 +152,7 @@ async def test_what_runsc_says_is_in_the_error(harness: GvisorHarness, tmp_path:
 async def test_starting_and_ending_the_same_id_again_and_again(harness: GvisorHarness) -> None:
     """No waiting in between, no error, nothing left."""
     spec = harness.spec()
-    for _ in range(25):
+    for _ in range(8):
         machine = await harness.driver.start(spec)
         await machine.stop()
     assert harness.leftovers() == []

@@ -81,6 +81,7 @@ RUNTIMES: Sequence[Runtime] = (
 class AgentWorld:
     """Everything about agents, for one organisation."""
 
+    database: Database
     org: OrgId
     other: OrgId
     tables: AgentTables
@@ -121,6 +122,7 @@ async def _world(database: Database) -> AgentWorld:
     credentials = Credentials(tables, keyring, models, clock)
     agents = Agents(tables, editing, credentials, {each.name: each for each in RUNTIMES})
     return AgentWorld(
+        database=database,
         org=organisations[0].id,
         other=organisations[1].id,
         tables=tables,

@@ -194,7 +194,7 @@ class Wire:
         return await self.answer()
 
     async def answer(self) -> Answer:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             pairs = (line.split(": ", 1) for line in head[1:] if line)
             headers = {name.lower(): value for name, value in pairs}
@@ -209,7 +209,7 @@ class Wire:
     async def rest(self) -> bytes:
         """All that still comes; none when the connection was cut."""
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 return await self.reader.read(-1)
         except OSError:
             return b""

@@ -25,7 +25,7 @@ async def answers(address: tuple[str, int], *, within_seconds: float) -> bool:
     return True
 
 
-async def wait_until_it_answers(address: tuple[str, int], *, deadline_seconds: float = 20) -> None:
+async def wait_until_it_answers(address: tuple[str, int], *, deadline_seconds: float = 60) -> None:
     """Raises AssertionError when the guest has not answered by the deadline."""
     end = time.monotonic() + deadline_seconds
     while not await answers(address, within_seconds=1):

@@ -105,7 +105,7 @@ class HostGuest:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            await asyncio.wait_for(self._process.wait(), 5)
+            await asyncio.wait_for(self._process.wait(), 60)
         except TimeoutError:
             await self.crash()
 

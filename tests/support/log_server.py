@@ -32,6 +32,7 @@ from opencomputer.server.stores.sql.organisations import SqlOrganisationStore
 from opencomputer.server.stores.sql.sessions.stores import session_tables
 from opencomputer.wire.ids import OrgId, SessionId
 from tests.support import session_rows as new
+from tests.support.waiting import ANSWER_SECONDS
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class LogServer:
     log: SessionLog
     tokens: ClientTokens
     client: httpx.AsyncClient
+    access: Access
 
     async def session(self, **changes: Any) -> Session:
         return (await self.tables.sessions.admit(new.admission(self.org_id, **changes))).session
@@ -106,8 +108,10 @@ async def log_server(file: Path) -> AsyncGenerator[LogServer]:
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         async with (
             listening(app, bound),
-            httpx.AsyncClient(base_url=url, headers={"X-API-Key": created.secret}, timeout=30) as client,
+            httpx.AsyncClient(
+                base_url=url, headers={"X-API-Key": created.secret}, timeout=ANSWER_SECONDS
+            ) as client,
         ):
-            yield LogServer(url, created.record.org_id, tables, log, tokens, client)
+            yield LogServer(url, created.record.org_id, tables, log, tokens, client, access)
     finally:
         await database.close()

@@ -97,7 +97,7 @@ def send_raw(source: str, target: str, port: int) -> None:
         sock.sendto(header + udp, (target, 0))
 
 
-async def wait_for(done: Callable[[], bool], *, seconds: float = 3.0) -> None:
+async def wait_for(done: Callable[[], bool], *, seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end

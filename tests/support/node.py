@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from opencomputer.server.main import create_organisation, node
 from opencomputer.server.settings import load_settings
+from tests.support.waiting import ANSWER_SECONDS
 
 T = TypeVar("T")
 FIRST_KEY = "osb_" + "a1" * 32
@@ -94,7 +94,7 @@ class Api:
 
 @asynccontextmanager
 async def api_of(url: str, key: str) -> AsyncGenerator[Api]:
-    async with httpx.AsyncClient(base_url=url, headers={"X-API-Key": key}, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=url, headers={"X-API-Key": key}, timeout=ANSWER_SECONDS) as client:
         yield Api(url, key, client)
 
 
@@ -113,7 +113,7 @@ class NodeFolder:
         return self.path / "templates"
 
     @asynccontextmanager
-    async def running(self, **environment: str) -> AsyncGenerator[str]:
+    async def running(self, *, notify_socket: str = "", **environment: str) -> AsyncGenerator[str]:
         """Run a node until left; its sandboxes go on. Yields its URL."""
         if not self.templates.exists():
             make_template(self.templates)
@@ -128,9 +128,8 @@ class NodeFolder:
             "POOL_MAX": "0",
             **environment,
         }
-        async with node(
-            load_settings({f"OPENCOMPUTER_{name}": text for name, text in settings.items()})
-        ) as url:
+        given = {f"OPENCOMPUTER_{name}": text for name, text in settings.items()}
+        async with node(load_settings({**given, "NOTIFY_SOCKET": notify_socket})) as url:
             yield url
 
     async def second_organisation(self) -> str:
@@ -143,17 +142,6 @@ async def kill_all(api: Api) -> None:
     while sandboxes := (await api.get("/sandboxes")).json():
         for sandbox in sandboxes:
             await api.delete(f"/sandboxes/{sandbox['sandboxID']}")
-
-
-async def until(ask: Callable[[], Awaitable[T]], what: str, *, seconds: float = 20) -> T:
-    """Ask until the answer is true, and return it."""
-    try:
-        async with asyncio.timeout(seconds):
-            while not (answer := await ask()):  # noqa: ASYNC110 - it happens outside this event loop
-                await asyncio.sleep(0.01)
-            return answer
-    except TimeoutError:
-        raise AssertionError(f"{what} did not come true in {seconds:g} s") from None
 
 
 async def receive_all(socket: ClientConnection) -> list[bytes]:

@@ -33,7 +33,7 @@ def shell(script: str) -> ProcessSpec:
     return command("/bin/sh", "-c", script)
 
 
-async def finish(attachment: Attachment, *, seconds: float = 40) -> Finished:
+async def finish(attachment: Attachment, *, seconds: float = 80) -> Finished:
     """Read to the end, which must come within `seconds`."""
     outputs: dict[int, list[bytes]] = {1: [], 2: []}
     async with asyncio.timeout(seconds):
@@ -56,7 +56,7 @@ async def read_until(attachment: Attachment, wanted: bytes) -> bytes:
     """Everything read until `wanted` has come."""
     seen = b""
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for item in attachment:
                 if not isinstance(item, Output):
                     raise AssertionError(f"ended with {item} before {wanted!r} came: {seen!r}")

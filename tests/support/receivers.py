@@ -55,7 +55,7 @@ class Receiver:
         return f"http{'s' if self.secure else ''}://127.0.0.1:{self.port}/hook?a=b"
 
     async def wait_for(self, count: int) -> list[Received]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(self.received) < count:
                 self.heard.clear()
                 await self.heard.wait()

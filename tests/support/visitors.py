@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import httpx
 from websockets.asyncio.client import connect
 
+from tests.support.waiting import ANSWER_SECONDS
+
 
 @dataclass(frozen=True)
 class Visitor:
@@ -29,7 +31,7 @@ class Visitor:
     def client(self) -> httpx.AsyncClient:
         """Goes to the server, whatever the name would resolve to; follows nothing."""
         headers = {"Host": f"{self.host}:{self.at[1]}", **self.headers}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=ANSWER_SECONDS)
 
     async def get(self, path: str, **options: Any) -> httpx.Response:
         return await self.request("GET", path, **options)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from opencomputer.server.contracts.agents import AgentTables
 from opencomputer.server.contracts.artefacts import Artefacts
 from opencomputer.server.contracts.brain_states import BrainStates
 from opencomputer.server.contracts.clock import Clock
+from opencomputer.server.contracts.device_logins import DeviceLoginStore
 from opencomputer.server.contracts.egress import EgressEventStore, EgressGate
 from opencomputer.server.contracts.host import HostGauge
-from opencomputer.server.contracts.images import ImageStore, NamedSnapshotStore, PrefixStore
+from opencomputer.server.contracts.images import ImageTables
+from opencomputer.server.contracts.logs import LogStore
 from opencomputer.server.contracts.machine import Machines
 from opencomputer.server.contracts.models import KeyedModels, ModelProvider
-from opencomputer.server.contracts.previews import GrantStore, PreviewStore, PreviewStores
+from opencomputer.server.contracts.previews import PreviewStores
 from opencomputer.server.contracts.runtimes import Runtime
 from opencomputer.server.contracts.secrets import Keyring, SecretTables
 from opencomputer.server.contracts.stores import (
@@ -28,6 +31,7 @@ from opencomputer.server.contracts.stores import (
     SnapshotStore,
 )
 from opencomputer.server.contracts.templates import TemplateCatalogue
+from opencomputer.server.contracts.usage import UsageTables
 from opencomputer.server.contracts.webhooks import WebhookSender
 from opencomputer.server.domain.capacity import AdmissionPolicy, PoolPolicy
 from opencomputer.server.domain.limits import resolve_shape
@@ -39,7 +43,13 @@ from opencomputer.server.identity import NodeIdentity
 from opencomputer.server.node import Parts
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
-from opencomputer.server.services.facade import Presentation, PreviewServices, Services
+from opencomputer.server.services.device_logins import DeviceLogins
+from opencomputer.server.services.facade import (
+    Presentation,
+    PreviewServices,
+    Services,
+    UsageServices,
+)
 from opencomputer.server.services.reconciler import Reconciler
 from opencomputer.server.services.sandboxes.admission import Admission
 from opencomputer.server.services.sandboxes.agents import Agents
@@ -60,6 +70,7 @@ from opencomputer.server.services.sandboxes.image_upkeep import ImageUpkeep
 from opencomputer.server.services.sandboxes.images import Images, ImageStores
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import LiveSandboxes
+from opencomputer.server.services.sandboxes.logs import Logs
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
 from opencomputer.server.services.sandboxes.operations import Operations, operations
@@ -70,12 +81,21 @@ from opencomputer.server.services.sandboxes.preview_visits import Visits
 from opencomputer.server.services.sandboxes.previews import Previews
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
 from opencomputer.server.services.sandboxes.reach import Reach
+from opencomputer.server.services.sandboxes.recording import LogLimits, Recording
 from opencomputer.server.services.sandboxes.scaling import Scaling
 from opencomputer.server.services.sandboxes.sealing import Sealings
 from opencomputer.server.services.sandboxes.secret_upkeep import SecretUpkeep
 from opencomputer.server.services.sandboxes.sessions import Sessions
+from opencomputer.server.services.sandboxes.tags import SandboxTags
 from opencomputer.server.services.sandboxes.transitions import Transitions
+from opencomputer.server.services.sandboxes.usage_reports import UsageReports
+from opencomputer.server.services.sandboxes.usage_sampler import UsageSampler
 from opencomputer.server.services.sandboxes.warm import WarmMachines
+from opencomputer.server.services.sandboxes.webhook_services import (
+    LifecycleWebhookStorage,
+    WebhookServices,
+    webhook_services,
+)
 from opencomputer.server.services.secret_stores import SecretStores
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.settings import Settings
@@ -90,15 +110,14 @@ class Plugins:
 
     organisations: OrganisationStore
     api_keys: ApiKeyStore
+    device_logins: DeviceLoginStore
     sandboxes: SandboxStore
     machine_rows: MachineStore
     snapshots: SnapshotStore
     patches: PatchStore
-    previews: PreviewStore
-    preview_grants: GrantStore
-    images: ImageStore
-    image_prefixes: PrefixStore
-    named_snapshots: NamedSnapshotStore
+    usage: UsageTables
+    previews: PreviewStores
+    images: ImageTables
     artefacts: Artefacts
     machines: Machines
     templates: TemplateCatalogue
@@ -112,7 +131,9 @@ class Plugins:
     trust: str
     """The certificate, in PEM, of who may open TLS on the way out of machines."""
     egress_events: EgressEventStore
+    logs: LogStore
     webhooks: WebhookSender
+    lifecycle_webhooks: LifecycleWebhookStorage
     agent_tables: AgentTables
     runtimes: Mapping[str, Runtime]
     sessions: SessionStorage
@@ -143,13 +164,23 @@ class _Doors:
     client_tokens: ClientTokens
 
 
+@dataclass(frozen=True)
+class _Sides:
+    """What services have besides machinery."""
+
+    supply: _Supply
+    doors: _Doors
+    recording: Recording
+
+
 def compose(
     settings: Settings, plugins: Plugins, background: Background, identity: NodeIdentity, golden_folder: Path
 ) -> Parts:
     supply = _supply(settings, plugins, golden_folder)
     machinery = _machinery(settings, plugins, background, supply)
     doors = _doors(plugins, identity)
-    services = _services(settings, plugins, machinery, supply, doors)
+    recording = _recording(settings, plugins, machinery)
+    services = _services(settings, plugins, machinery, _Sides(supply, doors, recording))
     return Parts(
         app=create_app(services),
         metadata_app=create_metadata_app(services),
@@ -157,7 +188,7 @@ def compose(
         access=doors.access,
         lifecycle=machinery.lifecycle,
         pool=supply.pool,
-        reconciler=Reconciler(machinery, supply.pool, supply.golden),
+        reconciler=Reconciler(machinery, supply.pool, supply.golden, plugins.usage.ledger),
         keepers=(
             IdleTimeouts(plugins.sandboxes, machinery.live, services.hibernation, plugins.clock, background),
             Autoscaling(machinery, services.scaling, settings.memory_cap_mb),
@@ -165,13 +196,28 @@ def compose(
             SecretUpkeep(plugins.secrets.holdings, plugins.clock),
             ImageUpkeep(services.images, services.snapshots, plugins.clock),
             supply.warm,
+            recording,
+            _sampler(settings, plugins, machinery),
             services.durable.log,
             services.durable.box_upkeep,
             services.durable.engine,
             services.durable.resting,
             services.durable.delivery_keeper,
+            services.durable.scheduler,
+            services.webhooks.keeper,
+            services.webhooks.upkeep,
         ),
     )
+
+
+def _recording(settings: Settings, plugins: Plugins, machinery: Machinery) -> Recording:
+    limits = LogLimits(timedelta(days=settings.logs.days), settings.logs.megabytes << 20)
+    return Recording(plugins.logs, machinery.live, plugins.clock, machinery.background, limits)
+
+
+def _sampler(settings: Settings, plugins: Plugins, machinery: Machinery) -> UsageSampler:
+    age = timedelta(days=settings.usage_days)
+    return UsageSampler(plugins.usage.ledger, machinery.live, plugins.clock, age)
 
 
 def _doors(plugins: Plugins, identity: NodeIdentity) -> _Doors:
@@ -235,21 +281,19 @@ def _machinery(settings: Settings, plugins: Plugins, background: Background, sup
     )
 
 
-def _services(
-    settings: Settings, plugins: Plugins, machinery: Machinery, supply: _Supply, doors: _Doors
-) -> Services:
+def _services(settings: Settings, plugins: Plugins, machinery: Machinery, sides: _Sides) -> Services:
     clock, background = plugins.clock, machinery.background
-    state = operations(machinery, plugins.patches)
-    images = _images(plugins, machinery, supply)
-    sessions = Sessions()
-    gateway = ModelGateway(plugins.models)
+    supply, doors, recorder = sides.supply, sides.doors, sides.recording.recorder
+    state, images = operations(machinery, plugins.patches), _images(plugins, machinery, supply)
+    sessions, gateway = Sessions(recorder), ModelGateway(plugins.models)
     return Services(
         access=doors.access,
+        device_logins=DeviceLogins(plugins.device_logins, doors.access, clock),
         file_urls=doors.file_urls,
         lifecycle=machinery.lifecycle,
         live=machinery.live,
         pool=supply.pool,
-        commands=Commands(clock, background),
+        commands=Commands(clock, background, recorder),
         sessions=sessions,
         agents=_agents(plugins, supply, sessions, gateway),
         reach=state.reach,
@@ -261,10 +305,13 @@ def _services(
         scaling=Scaling(machinery, supply.admission, settings.memory_cap_mb),
         patches=state.patches,
         diffs=state.diffs,
+        usage=_usage(plugins, machinery),
         previews=_previews(settings, plugins, state.reach),
+        webhooks=_webhooks(plugins),
         audit=Audit(plugins.egress_events, machinery.lifecycle),
+        logs=Logs(sides.recording, machinery.lifecycle, machinery.live),
         images=images,
-        snapshots=NamedSnapshots(plugins.named_snapshots, images, plugins.organisations, clock, background),
+        snapshots=NamedSnapshots(plugins.images.named, images, plugins.organisations, clock, background),
         secret_stores=SecretStores(plugins.secrets, plugins.keyring, supply.egress, clock),
         sealings=machinery.sealings,
         egress=supply.egress,
@@ -272,15 +319,13 @@ def _services(
         gateway=gateway,
         clock=clock,
         presentation=_presentation(settings),
-        durable=compose_durable(settings, _durable(plugins, doors, machinery, state, supply.warm)),
+        durable=compose_durable(settings, _durable(plugins, sides, machinery, state)),
     )
 
 
-def _durable(
-    plugins: Plugins, doors: _Doors, machinery: Machinery, state: Operations, warm: WarmMachines
-) -> DurableParts:
+def _durable(plugins: Plugins, sides: _Sides, machinery: Machinery, state: Operations) -> DurableParts:
     return DurableParts(
-        client_tokens=doors.client_tokens,
+        client_tokens=sides.doors.client_tokens,
         webhooks=plugins.webhooks,
         agents=plugins.agent_tables,
         runtimes=plugins.runtimes,
@@ -292,9 +337,20 @@ def _durable(
         upstream=plugins.upstream_models,
         machinery=machinery,
         operations=state,
-        warm=warm,
+        warm=sides.supply.warm,
+        recorder=sides.recording.recorder,
         node=plugins.node,
     )
+
+
+def _usage(plugins: Plugins, machinery: Machinery) -> UsageServices:
+    tables, lifecycle, clock = plugins.usage, machinery.lifecycle, plugins.clock
+    return UsageServices(UsageReports(tables, lifecycle, clock), SandboxTags(tables.tags, lifecycle, clock))
+
+
+def _webhooks(plugins: Plugins) -> WebhookServices:
+    storage, sender = plugins.lifecycle_webhooks, plugins.webhooks
+    return webhook_services(storage, plugins.sandboxes, sender, plugins.keyring, plugins.clock)
 
 
 def _presentation(settings: Settings) -> Presentation:
@@ -308,7 +364,7 @@ def _presentation(settings: Settings) -> Presentation:
 
 
 def _previews(settings: Settings, plugins: Plugins, reach: Reach) -> PreviewServices:
-    stores = PreviewStores(plugins.sandboxes, plugins.previews, plugins.preview_grants)
+    stores = plugins.previews
     domains, visits = PreviewDomains(settings.sandbox_domain, settings.preview_domains), Visits()
     return PreviewServices(
         Previews(stores, domains, visits, plugins.clock),
@@ -323,15 +379,8 @@ def _agents(plugins: Plugins, supply: _Supply, sessions: Sessions, gateway: Mode
 
 
 def _images(plugins: Plugins, machinery: Machinery, supply: _Supply) -> Images:
-    stores = ImageStores(
-        plugins.images,
-        plugins.image_prefixes,
-        plugins.named_snapshots,
-        plugins.snapshots,
-        plugins.artefacts,
-    )
+    tables = plugins.images
+    stores = ImageStores(tables.builds, tables.prefixes, tables.named, plugins.snapshots, plugins.artefacts)
     machines = HiddenMachines(supply.provisioning, supply.admission, plugins.artefacts)
-    builder = ImageBuilder(
-        machines, machinery.captures, plugins.snapshots, plugins.image_prefixes, plugins.clock
-    )
+    builder = ImageBuilder(machines, machinery.captures, plugins.snapshots, tables.prefixes, plugins.clock)
     return Images(stores, builder, plugins.templates, plugins.clock, machinery.background)

@@ -13,8 +13,11 @@ from opencomputer.server.contracts.models import KeyedModels, ModelProvider
 from opencomputer.server.contracts.runtimes import Brain, Runtime
 from opencomputer.server.contracts.secrets import Keyring
 from opencomputer.server.contracts.sessions import SessionTables
+from opencomputer.server.contracts.starters import StarterTables
 from opencomputer.server.contracts.webhooks import WebhookSender
+from opencomputer.server.domain.egress import METADATA_URL
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
+from opencomputer.server.services.sandboxes.log_recorder import LogRecorder
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.operations import Operations
 from opencomputer.server.services.sandboxes.warm import WarmMachines
@@ -26,23 +29,27 @@ from opencomputer.server.services.sessions.boxes_upkeep import BoxUpkeep
 from opencomputer.server.services.sessions.brain_client import DialledBrain
 from opencomputer.server.services.sessions.client_tokens import ClientTokens
 from opencomputer.server.services.sessions.credentials import Credentials
-from opencomputer.server.services.sessions.deliveries import Deliveries, DeliveryKeeper, Postage
+from opencomputer.server.services.sessions.deliveries import Deliveries, SessionMail
 from opencomputer.server.services.sessions.deployments import Deployments
 from opencomputer.server.services.sessions.destinations import Destinations
 from opencomputer.server.services.sessions.editing import Editing
 from opencomputer.server.services.sessions.engine import EngineSettings, TurnEngine
 from opencomputer.server.services.sessions.facade import DurableServices
+from opencomputer.server.services.sessions.hooks import Hooks
 from opencomputer.server.services.sessions.joint_checkpoints import CheckpointParts, JointCheckpoints
 from opencomputer.server.services.sessions.kept import KeptTurns
 from opencomputer.server.services.sessions.log import SessionLog
 from opencomputer.server.services.sessions.messages import Messages
 from opencomputer.server.services.sessions.model_access import SessionModels
 from opencomputer.server.services.sessions.resting import Resting
+from opencomputer.server.services.sessions.scheduler import Scheduler
+from opencomputer.server.services.sessions.schedules import Schedules
 from opencomputer.server.services.sessions.session_tasks import SessionTasks
 from opencomputer.server.services.sessions.sessions import DurableSessions
 from opencomputer.server.services.sessions.signals import ProcessSignals
-from opencomputer.server.services.sessions.tools import BASE_URL, Tools
+from opencomputer.server.services.sessions.tools import Tools
 from opencomputer.server.services.sessions.turn_parts import TurnParts
+from opencomputer.server.services.webhooks.keeper import DeliveryKeeper, Postage
 from opencomputer.server.settings import Settings
 
 
@@ -51,6 +58,7 @@ class SessionStorage:
     """What is kept of durable sessions, and the signals that every change of it tells."""
 
     tables: SessionTables
+    starters: StarterTables
     signals: ProcessSignals
 
 
@@ -71,8 +79,19 @@ class DurableParts:
     machinery: Machinery
     operations: Operations
     warm: WarmMachines
+    recorder: LogRecorder | None
     node: str
     """This node's own name, the same in each life of its process."""
+
+
+@dataclass(frozen=True)
+class _Starters:
+    """What starts sessions."""
+
+    sessions: DurableSessions
+    scheduler: Scheduler
+    schedules: Schedules
+    hooks: Hooks
 
 
 def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
@@ -81,27 +100,40 @@ def compose_durable(settings: Settings, parts: DurableParts) -> DurableServices:
     agents = Agents(parts.agents, editing, credentials, parts.runtimes)
     sessions, gateway = parts.sessions.tables.sessions, ModelGateway(parts.models)
     tools = Tools(parts.clock, settings.tool_event_level)
-    boxes = _boxes(parts, agents)
+    boxes, starters = _boxes(parts, agents), _starters(parts, agents)
     turns, tasks = _turn_parts(parts, boxes, tools), SessionTasks()
-    tables, postage = parts.sessions.tables, Postage(parts.webhooks, parts.keyring, parts.sessions.signals)
+    tables, postage = parts.sessions.tables, Postage(parts.webhooks, parts.sessions.signals.on_delivery)
+    mail = SessionMail(tables, parts.keyring, parts.clock)
     return DurableServices(
         client_tokens=parts.client_tokens,
         log=SessionLog(parts.sessions.tables, parts.sessions.signals),
         tools=tools,
         destinations=Destinations(tables, parts.webhooks, parts.keyring, parts.clock),
         deliveries=Deliveries(tables, parts.clock),
-        delivery_keeper=DeliveryKeeper(tables, postage, parts.clock),
+        delivery_keeper=DeliveryKeeper(mail, postage, parts.clock),
         agents=agents,
-        deployments=Deployments(parts.agents, editing, agents, credentials),
+        deployments=Deployments(parts.agents, editing, agents, credentials, starters.scheduler.look),
         credentials=credentials,
         boxes=boxes,
         checkpoints=_checkpoints(parts, boxes),
         box_upkeep=BoxUpkeep(parts.machinery.sandboxes, parts.machinery.lifecycle, sessions, parts.clock),
         models=SessionModels(sessions, credentials, gateway, parts.upstream),
-        sessions=DurableSessions(parts.sessions.tables, agents, parts.clock, parts.webhooks.check),
+        sessions=starters.sessions,
+        scheduler=starters.scheduler,
+        schedules=starters.schedules,
+        hooks=starters.hooks,
         messages=Messages(parts.sessions.tables.sessions, agents, parts.clock),
         engine=TurnEngine(turns, tasks, parts.sessions.signals, EngineSettings(parts.node)),
         resting=Resting(turns, tasks),
+    )
+
+
+def _starters(parts: DurableParts, agents: Agents) -> _Starters:
+    tables, kept, clock = parts.sessions.tables, parts.sessions.starters, parts.clock
+    sessions = DurableSessions(tables, agents, clock, parts.webhooks.check)
+    scheduler = Scheduler(kept.firings, sessions, tables.sessions, clock, parts.node)
+    return _Starters(
+        sessions, scheduler, Schedules(kept.schedules, scheduler, clock), Hooks(kept.hooks, sessions, clock)
     )
 
 
@@ -115,7 +147,7 @@ def _turn_parts(parts: DurableParts, boxes: SessionBoxes, tools: Tools) -> TurnP
         desk=tools,
         runtimes=parts.runtimes,
         clock=parts.clock,
-        gateway_url=f"{BASE_URL}/v1/model",
+        gateway_url=f"{METADATA_URL}/v1/model",
     )
 
 
@@ -133,7 +165,9 @@ def _boxes(parts: DurableParts, agents: Agents) -> SessionBoxes:
     )
     kept = KeptTurns(store, parts.states, operations.checkpoints, machinery.snapshots)
     brains = BrainProcesses(_dial, parts.clock)
-    return SessionBoxes(BoxParts(sandboxes, brains, parts.states, kept, agents, parts.clock, parts.warm))
+    return SessionBoxes(
+        BoxParts(sandboxes, brains, parts.states, kept, agents, parts.clock, parts.warm, parts.recorder)
+    )
 
 
 def _dial(machine: Machine) -> Brain:

@@ -13,8 +13,17 @@ _NEW = {"tag": 3, "tokenSecret": 32, "fileUrlSecret": 32, "clientTokenSecret": 3
 """Everything that is chosen at random once, and in how many bytes."""
 
 
+LOCK = "lock"
+UNFINISHED = "restore-unfinished.json"
+"""In a data folder that a backup is being restored into, and was not yet as a whole."""
+
+
 class DataFolderBusy(Exception):
     """Another server uses this data folder."""
+
+
+class DataFolderUnfinished(Exception):
+    """A backup was not restored into this data folder as a whole."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +70,17 @@ class DataFolder:
         return self.path / "local-key.json"
 
     def open(self) -> NodeIdentity:
-        """Create what is missing, lock the folder, and say who this node is. Raises DataFolderBusy."""
+        """Create what is missing, lock the folder, and say who this node is.
+
+        Raises DataFolderBusy, DataFolderUnfinished.
+        """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if (self.path / UNFINISHED).exists():
+            raise DataFolderUnfinished(
+                f"a backup was being restored into {self.path}, and that did not come to its end: "
+                "run `oc backup restore` again"
+            )
+        lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -92,6 +109,11 @@ class DataFolder:
             stored |= {name: secrets.token_hex(_NEW[name]) for name in sorted(missing)}
             write_private(file, stored)
         return stored
+
+
+def new_tag() -> str:
+    """A name for a node that nobody else on its host has."""
+    return secrets.token_hex(_NEW["tag"])
 
 
 def write_private(file: Path, content: dict[str, str]) -> None:

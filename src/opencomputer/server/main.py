@@ -18,10 +18,14 @@ from opencomputer.server.clock import SystemClock
 from opencomputer.server.composition import Plugins, compose
 from opencomputer.server.contracts.agents import AgentTables
 from opencomputer.server.contracts.driver import Driver
+from opencomputer.server.contracts.images import ImageTables
 from opencomputer.server.contracts.models import ModelProvider
+from opencomputer.server.contracts.previews import PreviewStores
 from opencomputer.server.contracts.runtimes import Runtime
 from opencomputer.server.contracts.secrets import EncryptedRows, SecretTables
+from opencomputer.server.contracts.usage import UsageTables
 from opencomputer.server.domain.model_apis import ANTHROPIC, OPENAI
+from opencomputer.server.domain.sessions.hooks import Hook
 from opencomputer.server.drivers.fake.driver import FakeConfig, FakeDriver
 from opencomputer.server.drivers.gvisor.config import GvisorConfig
 from opencomputer.server.drivers.gvisor.driver import GvisorDriver
@@ -49,14 +53,19 @@ from opencomputer.server.runtimes.scripted.runtime import ScriptedRuntime
 from opencomputer.server.services.access import Access
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.egress_writer import EgressWriter, Retention
+from opencomputer.server.services.hints import Bell
+from opencomputer.server.services.sandboxes.webhook_services import LifecycleWebhookStorage
 from opencomputer.server.services.secret_keys import Rotated, forget_unreadable, rotate
+from opencomputer.server.services.sessions.leaked_hooks import LeakedHooks
 from opencomputer.server.services.sessions.signals import ProcessSignals
 from opencomputer.server.settings import Overrides, Settings, load_settings
 from opencomputer.server.stores.artefacts.brain_states import BlobBrainStates
 from opencomputer.server.stores.artefacts.store import BlobArtefacts
 from opencomputer.server.stores.keyring.file import FileKeyring
+from opencomputer.server.stores.logs.files import FileLogStore
 from opencomputer.server.stores.sql.api_keys import SqlApiKeyStore
 from opencomputer.server.stores.sql.database import Database
+from opencomputer.server.stores.sql.device_logins import SqlDeviceLoginStore
 from opencomputer.server.stores.sql.egress_events import SqlEgressEventStore
 from opencomputer.server.stores.sql.holdings import SqlHoldingRows
 from opencomputer.server.stores.sql.images import SqlImageStore, SqlNamedSnapshotStore, SqlPrefixStore
@@ -69,9 +78,12 @@ from opencomputer.server.stores.sql.secrets import SqlSecretRows, SqlSecretStore
 from opencomputer.server.stores.sql.sessions.agent_history import SqlAgentHistory
 from opencomputer.server.stores.sql.sessions.agents import SqlAgentStore
 from opencomputer.server.stores.sql.sessions.credentials import SqlCredentialStore
-from opencomputer.server.stores.sql.sessions.signing_secrets import SqlSigningSecrets
-from opencomputer.server.stores.sql.sessions.stores import session_tables
+from opencomputer.server.stores.sql.sessions.destinations import session_signing_secrets
+from opencomputer.server.stores.sql.sessions.stores import session_tables, starter_tables
 from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
+from opencomputer.server.stores.sql.tags import SqlTagStore
+from opencomputer.server.stores.sql.usage import SqlUsageStore
+from opencomputer.server.stores.sql.webhooks import webhook_signing_secrets, webhook_tables
 from opencomputer.server.templates.layers import InstalledTemplates
 from opencomputer.server.templates.runtime import ensure_runtime
 from opencomputer.server.webhooks.sender import HttpWebhookSender
@@ -117,22 +129,20 @@ async def _plugins(
     settings: Settings, identity: NodeIdentity, database: Database, stack: AsyncExitStack
 ) -> Plugins:
     clock = SystemClock()
-    egress_events = SqlEgressEventStore(database)
-    log = await stack.enter_async_context(EgressWriter(egress_events, clock, _retention(settings)))
-    names = Names(EgressTableInMemory(), log, clock)
+    names = await _names(settings, egress_events := SqlEgressEventStore(database), stack)
     isolation = await _isolation(settings, identity, names, stack)
+    bell = Bell()
     return Plugins(
         organisations=SqlOrganisationStore(database),
         api_keys=SqlApiKeyStore(database),
-        sandboxes=SqlSandboxStore(database),
+        device_logins=SqlDeviceLoginStore(database),
+        sandboxes=SqlSandboxStore(database, bell.ring),
         machine_rows=SqlMachineStore(database),
-        snapshots=SqlSnapshotStore(database),
+        snapshots=SqlSnapshotStore(database, bell.ring),
         patches=SqlPatchStore(database),
-        previews=SqlPreviewStore(database),
-        preview_grants=SqlGrantStore(database),
-        images=SqlImageStore(database),
-        image_prefixes=SqlPrefixStore(database),
-        named_snapshots=SqlNamedSnapshotStore(database),
+        usage=UsageTables(SqlUsageStore(database), SqlTagStore(database)),
+        previews=_preview_stores(database, bell),
+        images=_image_tables(database),
         artefacts=await asyncio.to_thread(BlobArtefacts, settings.data / "artefacts", clock),
         machines=Launcher(isolation.driver, clock),
         templates=InstalledTemplates(settings.templates, settings.data),
@@ -145,7 +155,9 @@ async def _plugins(
         gate=names.table,
         trust=isolation.trust,
         egress_events=egress_events,
+        logs=FileLogStore(settings.data / "logs"),
         webhooks=_webhook_sender(settings, stack),
+        lifecycle_webhooks=LifecycleWebhookStorage(webhook_tables(database, bell.ring), bell),
         agent_tables=_agent_tables(database),
         runtimes=_runtimes(settings),
         sessions=_session_storage(database),
@@ -155,9 +167,15 @@ async def _plugins(
     )
 
 
+async def _names(settings: Settings, events: SqlEgressEventStore, stack: AsyncExitStack) -> Names:
+    clock = SystemClock()
+    log = await stack.enter_async_context(EgressWriter(events, clock, _retention(settings)))
+    return Names(EgressTableInMemory(), log, clock)
+
+
 def _session_storage(database: Database) -> SessionStorage:
     signals = ProcessSignals()
-    return SessionStorage(session_tables(database, signals), signals)
+    return SessionStorage(session_tables(database, signals), starter_tables(database), signals)
 
 
 def _retention(settings: Settings) -> Retention:
@@ -260,6 +278,25 @@ async def create_organisation(name: str, data: Path) -> tuple[str, str]:
     return created.record.org_id, created.secret
 
 
+async def revoke_leaked_hook(token: str, data: Path) -> Hook:
+    """Revoke the hook of a token that others have seen, whether or not a server runs. Raises NotFound."""
+    database, clock = Database.sqlite(data / "opencomputer.db"), SystemClock()
+    await database.open()
+    try:
+        return await LeakedHooks(starter_tables(database).hooks, clock).revoke(token)
+    finally:
+        await database.close()
+
+
+def _preview_stores(database: Database, bell: Bell) -> PreviewStores:
+    records = SqlPreviewStore(database, bell.ring)
+    return PreviewStores(SqlSandboxStore(database), records, SqlGrantStore(database))
+
+
+def _image_tables(database: Database) -> ImageTables:
+    return ImageTables(SqlImageStore(database), SqlPrefixStore(database), SqlNamedSnapshotStore(database))
+
+
 def _secret_tables(database: Database) -> SecretTables:
     return SecretTables(SqlSecretStoreRows(database), SqlSecretRows(database), SqlHoldingRows(database))
 
@@ -270,7 +307,8 @@ def _agent_tables(database: Database) -> AgentTables:
 
 def _encrypted(database: Database) -> Sequence[EncryptedRows]:
     """Every table with something that the keyring opens."""
-    return SqlSecretRows(database), SqlCredentialStore(database), SqlSigningSecrets(database)
+    signing = (session_signing_secrets(database), webhook_signing_secrets(database))
+    return SqlSecretRows(database), SqlCredentialStore(database), *signing
 
 
 async def _open_keyring(data: Path, tables: Sequence[EncryptedRows]) -> FileKeyring:

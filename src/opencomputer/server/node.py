@@ -14,6 +14,7 @@ import structlog
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
+from opencomputer.server.host.service_manager import READY, STOPPING, notify
 from opencomputer.server.identity import DataFolder, write_private
 from opencomputer.server.listeners import bind, listening
 from opencomputer.server.services.access import Access
@@ -67,11 +68,13 @@ async def running(settings: Settings, folder: DataFolder, parts: Parts) -> Async
         await parts.reconciler.recover(found)
         keepers = [asyncio.create_task(each.keep()) for each in (parts.reconciler, *parts.keepers)]
         parts.app.state.ready = True
+        notify(settings.notify_socket, READY)
         _log.info("ready", url=url, data=str(settings.data))
         try:
             yield url
         finally:
             parts.app.state.ready = False
+            notify(settings.notify_socket, STOPPING)
             for keeper in keepers:
                 keeper.cancel()
             await asyncio.gather(*keepers, return_exceptions=True)

@@ -70,6 +70,14 @@ class AuditOptions:
 
 
 @dataclass(frozen=True)
+class LogOptions:
+    """How long logs of sandboxes are kept, and how large all together may be. 0 MB: none are kept."""
+
+    days: int = 30
+    megabytes: int = 2048
+
+
+@dataclass(frozen=True)
 class Settings:
     """See docs/guides/settings.md for what each is for."""
 
@@ -92,12 +100,17 @@ class Settings:
     pool: PoolOptions = PoolOptions()
     models: ModelOptions = ModelOptions()
     audit: AuditOptions = AuditOptions()
+    logs: LogOptions = LogOptions()
+    usage_days: int = 90
+    """How long it is known what a sandbox used."""
     tool_event_level: Level = Level.INTERNAL
     allow_private_webhooks: bool = False
     runtimes: Path | None = None
     name_servers: tuple[tuple[str, int], ...] = ()
     trust_host_certificates: bool = True
     log_level: str = "info"
+    notify_socket: str | None = None
+    """Where a service manager listens; it names the variable, so that has no prefix."""
 
 
 @dataclass(frozen=True)
@@ -131,20 +144,30 @@ def load_settings(environment: Mapping[str, str], overrides: Overrides = Overrid
         memory_cap_mb=reader.get("MAX_MEMORY_MB", _memory_cap, None),
         pool=_pool(reader),
         models=_models(reader),
-        audit=AuditOptions(
-            days=reader.get("AUDIT_DAYS", _positive, 30),
-            events=reader.get("AUDIT_EVENTS", _positive, 1_000_000),
+        audit=_audit(reader),
+        logs=LogOptions(
+            days=reader.get("LOG_DAYS", _positive, 30),
+            megabytes=reader.get("LOG_MB", _count, 2048),
         ),
+        usage_days=reader.get("USAGE_DAYS", _positive, 90),
         allow_private_webhooks=reader.get("ALLOW_PRIVATE_WEBHOOKS", _switch, False),
         runtimes=reader.get("RUNTIMES", _existing_file, None),
         tool_event_level=reader.get("TOOL_EVENT_LEVEL", _tool_event_level, Level.INTERNAL),
         name_servers=reader.get("NAME_SERVERS", _name_servers, ()),
         trust_host_certificates=reader.get("TRUST_HOST_CERTIFICATES", _switch, True),
         log_level=reader.get("LOG_LEVEL", _level, "info"),
+        notify_socket=environment.get("NOTIFY_SOCKET") or None,
     )
     if reader.faults:
         raise SettingsError(reader.faults)
     return settings
+
+
+def _audit(reader: _Reader) -> AuditOptions:
+    return AuditOptions(
+        days=reader.get("AUDIT_DAYS", _positive, 30),
+        events=reader.get("AUDIT_EVENTS", _positive, 1_000_000),
+    )
 
 
 def _pool(reader: _Reader) -> PoolOptions:

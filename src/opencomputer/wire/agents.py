@@ -20,14 +20,23 @@ class StartAgent(WireModel):
     """All optional. Fields besides `prompt` become the runner's `configure` line, just those that are set."""
 
     prompt: StrictStr | None = None
+    """Begins the first turn; without it the agent waits."""
     model: StrictStr | None = None
+    """Which model to ask for."""
     system_prompt: StrictStr | None = None
+    """In place of the engine's own instructions."""
     allowed_tools: list[StrictStr] | None = None
+    """The only built-in tools it has."""
     permission_mode: StrictStr | None = None
+    """`bypassPermissions` if nothing is said: the sandbox is the boundary."""
     max_turns: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = None
+    """Steps for each prompt."""
     cwd: StrictStr | None = None
+    """Where it works."""
     mcp_servers: dict[StrictStr, McpServer] | None = None
+    """Tool servers: programs in the sandbox, by name."""
     resume: StrictStr | None = None
+    """The `claude_session_id` of a conversation to continue."""
 
     def configuration(self) -> dict[str, Any]:
         """The fields that a `configure` line carries, by their wire names."""

@@ -19,10 +19,13 @@ class RetentionPolicy(WireModel):
 
 class CreateCheckpoint(WireModel):
     name: StrictStr
+    """One for each checkpoint of the sandbox."""
     kind: Literal["full", "disk_only"] | None = None
+    """With memory and processes, or files only."""
     promote_to_full: StrictBool | None = None
     """Understood, so that clients may send it. Disk-only checkpoints stay what they are on this server."""
     retention_policy: RetentionPolicy | None = None
+    """What makes room for it."""
 
 
 class SandboxConfig(WireModel):

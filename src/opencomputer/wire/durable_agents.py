@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, SecretStr
 
 from opencomputer.wire.model import Moment, PlainModel, PlainRequest
+from opencomputer.wire.starters import CreateSchedule
 
 
 class AgentLimits(PlainRequest):
@@ -23,14 +24,23 @@ class Checkpoints(PlainRequest):
 
 class CreateAgent(PlainRequest):
     name: str
+    """One for each agent of the organisation."""
     model: str
+    """`provider/model`."""
     prompt: str | None = None
+    """Who it is, and how it works."""
     runtime: str | None = None
+    """`claude`, `codex`, or one that the operator has added; follows from the model if nothing is said."""
     key: SecretStr | None = None
+    """A key for its model, kept encrypted."""
     credential: str | None = None
+    """The id of a key that is kept already."""
     limits: AgentLimits | None = None
+    """Of each of its sessions."""
     default_repo: str | None = None
+    """Kept and shown; repositories are not supported by this server yet."""
     checkpoints: Checkpoints | None = None
+    """`{"keep": n}`: what is kept of the last n turns, to go back to."""
 
 
 class UpdateAgent(PlainRequest):
@@ -58,14 +68,17 @@ class DeployRuntime(PlainRequest):
 
 
 class DeployInput(PlainRequest):
-    """`type` says what else there is. What this server does not do yet is here to be refused."""
+    """`type` says what else there is. What this server does not do is here to be refused.
+
+    `schedules` are all that the agent has then; without the member they stay as they are.
+    """
 
     type: str = "inline"
     prompt: str | None = None
     model: str | None = None
     skills: list[InlineSkillFile] | None = None
     runtime: DeployRuntime | None = None
-    schedules: Any = None
+    schedules: list[CreateSchedule] | None = None
     mcp: Any = None
     mcp_servers: Any = None
 

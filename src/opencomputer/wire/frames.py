@@ -14,6 +14,8 @@ STDOUT: Final = 1
 STDERR: Final = 2
 EXIT: Final = 3
 SCROLLBACK_END: Final = 4
+STDIN_END: Final = 5
+"""From the client: the program's standard input is at its end. Without it the input stays open."""
 
 MAX_PAYLOAD_BYTES: Final = 64 * 1024
 """The largest payload either end sends in one frame; common WebSocket clients refuse messages above 1 MiB."""

@@ -55,8 +55,23 @@ TurnId = NewType("TurnId", str)
 EventId = NewType("EventId", str)
 """`evt_` and 24 lower-case hex digits."""
 
+WebhookId = NewType("WebhookId", str)
+"""`whk_` and 24 lower-case hex digits: where events of sandboxes are sent."""
+
+MessageId = NewType("MessageId", str)
+"""`msg_` and 24 lower-case hex digits: one event on its way to one webhook."""
+
 DestinationId = NewType("DestinationId", str)
 """`dst_` and 24 lower-case hex digits."""
 
 DeliveryId = NewType("DeliveryId", str)
 """`dlv_` and 24 lower-case hex digits."""
+
+ScheduleId = NewType("ScheduleId", str)
+"""`sch_` and 24 lower-case hex digits."""
+
+ScheduleRunId = NewType("ScheduleRunId", str)
+"""`srn_` and 24 lower-case hex digits."""
+
+HookId = NewType("HookId", str)
+"""`hk_` and 24 lower-case hex digits; never the hook's token."""

@@ -17,18 +17,25 @@ class Command(WireModel):
     """What to run. Without `args`, `cmd` may be a shell line."""
 
     cmd: Annotated[StrictStr, Field(min_length=1)]
+    """The program; without `args` it may be a shell line."""
     args: list[StrictStr] | None = None
+    """Its arguments."""
     envs: EnvironmentMap | None = None
+    """Variables besides those of the sandbox."""
     cwd: StrictStr | None = None
+    """Where it starts; home if nothing is said."""
 
 
 class RunCommand(Command):
     timeout: Seconds | None = 60
+    """Seconds until it is killed."""
 
 
 class StartSession(Command):
     timeout: Seconds | None = None
+    """Seconds until it is killed; without it, never."""
     max_run_after_disconnect: Seconds | None = None
+    """Seconds that it may go on while nobody is attached; without it, for ever."""
 
 
 class CommandResult(WireModel):
@@ -88,3 +95,12 @@ class ResizeTerminal(WireModel):
 class TerminalView(WireModel):
     session_id: str
     sandbox_id: str
+
+
+class ListedTerminal(TerminalView):
+    """One of a sandbox's terminals. Not part of the published contract."""
+
+    command: str
+    running: bool
+    started_at: datetime
+    attached_clients: int

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from opencomputer.wire.model import WireModel
+from opencomputer.wire.webhooks import MAX_INLINE, InlineWebhook, InlineWebhookView
 
 MAX_SECONDS = 10 * 365 * 86400
 """No duration on the wire may be longer: ten years, in seconds."""
@@ -16,25 +17,42 @@ EnvironmentMap = Annotated[dict[StrictStr, StrictStr], Field(max_length=1000)]
 
 
 class CreateSandbox(WireModel):
-    """What create accepts. Fields of parts this server does not offer are kept to refuse them clearly."""
+    """What create accepts."""
 
     template_id: StrictStr = "base"
+    """What it starts from: `base`, or another template of the server."""
     timeout: Annotated[StrictInt, Field(ge=0, le=MAX_SECONDS)] = 0
+    """Seconds without use after which it falls asleep; 0: never."""
     envs: EnvironmentMap | None = None
+    """Variables of all its processes."""
     metadata: EnvironmentMap | None = None
+    """Kept with it, and shown."""
     memory_mb: StrictInt | None = None
+    """1024, 4096, 8192 or 16384; 4096 if nothing is said."""
     cpu_count: StrictInt | None = None
+    """As fits the memory."""
     disk_mb: StrictInt | None = None
+    """Of what it writes; 20480 if nothing is said."""
     alias: Annotated[StrictStr, Field(max_length=1000)] | None = None
+    """Another name, shown."""
     network_enabled: StrictBool = True
+    """False: it reaches nothing."""
     burst: StrictBool | None = None
+    """Understood, and nothing else."""
     sandbox_family: StrictStr | None = None
+    """Understood, and nothing else."""
     image: Any = None
+    """A manifest: the image is built first, if it is not kept already."""
     snapshot: Any = None
+    """The name of an image to start from."""
     secret_store: Annotated[StrictStr, Field(max_length=1000)] | None = None
+    """The name of a secret store whose secrets it may use."""
     egress_allowlist: list[StrictStr] | None = None
+    """The only hosts it may reach, as patterns."""
     preview_auth: Any = None
-    webhooks: Any = None
+    """`{"token": "auto"}`, or a token of yours: visitors of its previews need it."""
+    webhooks: Annotated[list[InlineWebhook], Field(max_length=MAX_INLINE)] | None = None
+    """Who is told of it, from its first event on."""
 
 
 class SandboxView(WireModel):
@@ -66,6 +84,8 @@ class SandboxView(WireModel):
     last_hibernate_error: str | None = None
     preview_auth_token: str | None = None
     """What visitors of its previews need; only in the answer that made it."""
+    webhooks: list[InlineWebhookView] | None = None
+    """Those that were asked for with it; only in the answer that made it."""
     warnings: list[str] | None = None
     """What the maker of this sandbox should know, in answers to who made it."""
     recovered: int | None = None

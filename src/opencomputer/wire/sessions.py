@@ -42,17 +42,29 @@ class InlineDestination(PlainRequest):
 
 class CreateSession(PlainRequest):
     agent: Word
+    """Its id."""
     input: Envelope
+    """What is to be done: a text, or `{"text", "raw"}`."""
     model: Word | None = None
+    """Another model than the agent's, of the same runtime."""
     revision: Any = None
+    """Another revision than the active one: its number or id."""
     key: str | None = None
+    """Names the session for ever: asking again gives the same one."""
     metadata: dict[str, Any] | None = None
+    """Kept with it, and sent with webhooks."""
     limits: Limits | None = None
+    """Tighter than the agent's."""
     webhook: str | None = None
+    """A URL for its events, unsigned."""
     destinations: list[InlineDestination] | None = None
+    """Webhooks, each with filters and a secret."""
     sources: list[Any] | None = None
+    """Not supported by this server yet."""
     scopes: list[str] | None = None
+    """Of the client token in the answer: `read`, `steer`."""
     ttl: int | None = None
+    """Seconds that this token holds."""
 
     @field_validator("input", mode="before")
     @classmethod

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator
+from contextlib import closing
 from typing import Any
 
 import httpx
 import pytest
 
+from opencomputer import OpenComputer
+from opencomputer.cli.main import run as run_oc
+from opencomputer.durable import ScheduleRun
 from tests.api.v3.test_foundation import error_of
-from tests.support.node import Api
+from tests.support.node import Api, NodeFolder
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -215,7 +222,42 @@ async def test_agents_of_others_are_not_there(api: Api, other: Api, agent: dict[
     assert await ask(api, "GET", f"/agents/{agent['id']}", 200) == agent
 
 
-async def test_the_url_of_an_agent_does_nothing_yet(api: Api, agent: dict[str, Any]) -> None:
-    for method, below in (("POST", ""), ("GET", "/"), ("POST", "/hooks/ochk_v1_x")):
-        answer = await api.client.request(method, agent["invoke_url"] + below, headers={"X-API-Key": ""})
-        error_of(answer, 501, "not_implemented")
+async def test_the_clients_start_sessions_by_themselves(
+    api: Api, agent: dict[str, Any], folder: NodeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a whole node: what is due fires, a hook takes what is sent, and one that has leaked nothing more."""
+    for name, value in (("API_URL", api.url), ("API_KEY", api.key)):
+        monkeypatch.setenv(f"OPENCOMPUTER_{name}", value)
+    async with OpenComputer() as oc:
+        starters, named = oc.agents, agent["id"]
+        schedule = await starters.schedules.create(named, "nightly", "0 3 * * *", "Go.", tz="Asia/Tokyo")
+        make_due(folder, schedule.id)
+        # Whatever is changed, the scheduler looks.
+        await starters.schedules.update(named, schedule.id, input="Go on.")
+        [run] = await eventually(lambda: _runs(oc, named, schedule.id), "the firing of a schedule")
+        assert (run.outcome, run.scheduled_for) == ("enacted", "2026-01-01T18:00:00.000Z")
+        await (await oc.sessions.get(str(run.session_id))).archive()
+        hook, url = await starters.hooks.create(named, "alerts")
+        receipt = (await api.client.post(url, json={"disk": "full"}, headers={"X-API-Key": ""})).json()
+        await (await oc.sessions.get(receipt["session"]["id"])).archive()
+        commands = (
+            ("agent", "schedule", "pause", "nightly", "--agent", named),
+            ("orgs", "revoke-hook", url, "--data", str(folder.data)),
+        )
+        for command in commands:
+            assert await asyncio.to_thread(run_oc, command) == 0
+        assert (await starters.schedules.get(named, schedule.id)).state == "paused"
+        error_of(await api.client.post(url, json={}), 404, "not_found")
+        leaked = await starters.hooks.get(named, hook.id)
+        assert (leaked.status, leaked.revoked_reason) == ("revoked", "secret_exposure")
+
+
+async def _runs(oc: OpenComputer, agent: str, schedule: str) -> list[ScheduleRun]:
+    return list(await oc.agents.schedules.runs(agent, schedule))
+
+
+def make_due(folder: NodeFolder, schedule: str) -> None:
+    """As if the server had been away when it was."""
+    with closing(sqlite3.connect(folder.data / "opencomputer.db", timeout=20)) as database, database:
+        moment = "2026-01-01 18:00:00.000000"
+        database.execute("update schedules set next_fire_at = ? where id = ?", (moment, schedule))

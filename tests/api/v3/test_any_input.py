@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.node import Api
+from tests.support.rounds import rounds
 from tests.support.session_world import AGENT, SessionWorld
 
 pytestmark = pytest.mark.anyio
@@ -55,15 +56,15 @@ def check(sent: object, answer: httpx.Response) -> None:
         assert error["type"] == error["code"]
         assert isinstance(error["message"], str)
         assert error["request_id"] == answer.headers["X-Request-Id"]
-    elif answer.status_code != 204:
-        # A client that gets a success parses it.
+    elif answer.status_code != 204 and not answer.headers["Content-Type"].startswith("text/html"):
+        # A client that gets a success parses it; the page about a hook's address is for people.
         answer.json()
 
 
 def examples(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
     collected: list[Any] = []
 
-    @settings(max_examples=count)
+    @settings(max_examples=rounds(count))
     @given(strategy)
     def collect(example: Any) -> None:
         collected.append(example)
@@ -76,7 +77,7 @@ def examples(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
 async def test_any_object_is_accepted_or_refused(world: SessionWorld, path: str) -> None:
     session = await world.new()
     valid = {"agent": AGENT, "input": "hello"} if path == "/sessions" else {"text": "hello"}
-    for sent in examples(st.tuples(_body, st.sampled_from(_NESTED), _nested, st.booleans()), 80):
+    for sent in examples(st.tuples(_body, st.sampled_from(_NESTED), _nested, st.booleans()), 25):
         body, name, nested, complete = sent
         whole = {**(valid if complete else {}), **body, name: nested}
         content = json.dumps(whole).encode()
@@ -89,7 +90,7 @@ async def test_any_object_is_accepted_or_refused(world: SessionWorld, path: str)
 @pytest.mark.parametrize("path", ["/sessions", "/sessions/{id}/messages"])
 async def test_any_bytes_are_accepted_or_refused(world: SessionWorld, path: str) -> None:
     session = await world.new()
-    for content in examples(st.binary(max_size=60), 60):
+    for content in examples(st.binary(max_size=60), 20):
         answer = await world.client.post(path.replace("{id}", session), content=content)
         assert answer.status_code in (400, 413, 415), answer.text
         check(content, answer)
@@ -97,14 +98,14 @@ async def test_any_bytes_are_accepted_or_refused(world: SessionWorld, path: str)
 
 @pytest.mark.parametrize("name", ["status", "agent", "key", "after", "before", "limit", "cursor", "unknown"])
 async def test_any_query_is_accepted_or_refused(world: SessionWorld, name: str) -> None:
-    for text in examples(st.text(max_size=40), 40):
+    for text in examples(st.text(max_size=40), 12):
         check((name, text), await world.client.get("/sessions", params={name: text}))
 
 
 async def test_any_header_is_accepted_or_refused(world: SessionWorld) -> None:
     body = {"agent": AGENT, "input": "hello"}
     for value in examples(
-        st.binary(max_size=300).filter(lambda value: not re.search(rb"[\0\r\n]", value)), 60
+        st.binary(max_size=300).filter(lambda value: not re.search(rb"[\0\r\n]", value)), 15
     ):
         for name in (b"idempotency-key", b"authorization", b"content-type", b"content-encoding", b"origin"):
             answer = await world.client.post("/sessions", json=body, headers=[(name, value)])
@@ -114,7 +115,7 @@ async def test_any_header_is_accepted_or_refused(world: SessionWorld) -> None:
 async def test_every_route_takes_any_body_and_any_id(api: Api) -> None:
     """Of the whole server, with everything that it says it has."""
     schema: dict[str, Any] = (await api.client.get("/v3/openapi.json")).json()
-    bodies = [{}, {"agent": "agt_none"}, *examples(_body.filter(lambda body: "agent" not in body), 12)]
+    bodies = [{}, {"agent": "agt_none"}, *examples(_body.filter(lambda body: "agent" not in body), 3)]
     routes = [(method.upper(), path) for path, each in schema["paths"].items() for method in each]
     assert ("POST", "/v3/sessions") in routes
     for method, path in routes:

@@ -19,7 +19,7 @@ from tests.support.log_server import LogServer, log_server
 pytestmark = pytest.mark.anyio
 
 EVENTS = 600
-READERS = 4
+READERS = 2
 SECONDS = 60.0
 
 
@@ -104,14 +104,17 @@ async def test_readers_whose_connections_are_cut_all_the_time_miss_nothing(serve
 
 async def test_a_stream_ends_when_its_token_does(server: LogServer) -> None:
     session = await server.session()
-    token = server.token(session.id, seconds=1)
     seen: list[int] = []
 
-    async def read_on() -> None:
+    async def read_on(token: str) -> None:
         async with connect_session(session.id, token, base_url=server.url) as reader:
             async for event in reader.events():
                 seen.append(event.seq)
 
-    with pytest.raises(AuthError):
-        await asyncio.wait_for(read_on(), SECONDS)
+    # A busy machine may take longer to connect than a token lasts.
+    for seconds in (1, 4, 16):
+        with pytest.raises(AuthError):
+            await asyncio.wait_for(read_on(server.token(session.id, seconds=seconds)), SECONDS)
+        if seen:
+            break
     assert seen == [1]

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.anyio
 
 __all__ = ["agent"]
 
+NIGHTLY = {"name": "nightly", "cron": "0 3 * * *", "input": "Tidy up."}
+
 DEPLOYMENT = {
     "id",
     "state",
@@ -182,7 +184,9 @@ async def test_the_shorthand_deploys_too(api: Api, agent: dict[str, Any], wrappe
         ({"input": {"type": "source"}}, 422, "not_supported", "input.type"),
         (inline("x", runtime={"type": "custom"}), 422, "not_supported", "input.runtime"),
         (inline("x", mcp_servers={"a": {}}), 422, "not_supported", "input"),
-        (inline("x", schedules=[{"name": "a"}]), 501, "not_implemented", "input.schedules"),
+        (inline("x", schedules=[{"name": "a"}]), 400, "invalid", "input.schedules.0.cron"),
+        (inline("x", schedules=[NIGHTLY | {"cron": "x"}]), 422, "invalid_cron", "input.schedules.0.cron"),
+        (inline("x", schedules=[NIGHTLY, NIGHTLY]), 400, "invalid", "input.schedules"),
         (inline("x", model="openai/gpt"), 422, "model_runtime_mismatch", "model"),
         (inline("x", skills=[{"path": "a/SKILL.md", "content": "x"}]), 422, "not_supported", "skills"),
         (inline("x", skills=[{"path": "../SKILL.md", "content": "x"}]), 422, "invalid_skills", "skills"),

@@ -13,8 +13,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from opencomputer.server.domain.sessions.access import Scope, TokenRequest
-from opencomputer.server.domain.sessions.destinations import DeliveryStatus
 from opencomputer.server.domain.sessions.session import Session
+from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
 from opencomputer.server.http.access_log import AccessLog
 from opencomputer.server.http.session_api.app import create_session_api
 from opencomputer.server.services.access import Access

@@ -16,6 +16,7 @@ from opencomputer.server.domain.sessions.session import Claim
 from opencomputer.wire.ids import SessionId
 from tests.support import session_rows as new
 from tests.support.log_server import LogServer, log_server, told
+from tests.support.rounds import rounds
 
 pytestmark = pytest.mark.anyio
 
@@ -55,11 +56,12 @@ async def _read_in_pieces(server: LogServer, session: SessionId, last: int, seed
 async def test_readers_that_reconnect_all_the_time_miss_nothing(server: LogServer) -> None:
     session = await server.session()
     claim = await server.running(session.id)
-    last = 1500 + 2
+    count = rounds(500)
+    last = count + 2
     async with asyncio.timeout(60):
         *seen, _ = await asyncio.gather(
-            *(_read_in_pieces(server, session.id, last, seed) for seed in range(6)),
-            _write(server, claim, 1500),
+            *(_read_in_pieces(server, session.id, last, seed) for seed in range(5)),
+            _write(server, claim, count),
         )
     for each in seen:
         assert each == list(range(1, last + 1))
@@ -68,8 +70,9 @@ async def test_readers_that_reconnect_all_the_time_miss_nothing(server: LogServe
 async def test_from_every_seq_on_the_next_one_comes_next(server: LogServer) -> None:
     session = await server.session()
     claim = await server.running(session.id)
-    last = 400 + 2
-    writing = asyncio.create_task(_write(server, claim, 400, seed=1))
+    count = rounds(150)
+    last = count + 2
+    writing = asyncio.create_task(_write(server, claim, count, seed=1))
 
     async def first_after(seq: int, wanted: EventFilter) -> None:
         with server.log.reading(session.id, wanted, seq) as reader:
@@ -102,7 +105,7 @@ async def test_filtered_readers_see_exactly_what_they_want(server: LogServer) ->
 
     async with asyncio.timeout(60):
         following = [asyncio.create_task(follow(level)) for level in Level]
-        await _write(server, claim, 1200, seed=2)
+        await _write(server, claim, rounds(500), seed=2)
         await server.tables.turns.append(claim, [new.said("the end")], new.at(2))
         await asyncio.gather(*following)
     for level in Level:

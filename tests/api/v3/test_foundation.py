@@ -14,11 +14,6 @@ pytestmark = pytest.mark.anyio
 # agent-sessions.md: parts that this server does not have yet.
 NOT_IMPLEMENTED = [
     ("POST", "/agents/import"),
-    ("GET", "/agents/agt_1/hooks"),
-    ("POST", "/agents/agt_1/hooks"),
-    ("DELETE", "/agents/agt_1/hooks/hk_1"),
-    ("GET", "/agents/agt_1/schedules"),
-    ("POST", "/agents/agt_1/schedules/sch_1/fire"),
     ("GET", "/agents/agt_1/deployment-source"),
     ("POST", "/agents/agt_1/deployment-source/preview"),
     ("PUT", "/agents/agt_1/repository-access"),

@@ -22,6 +22,7 @@ from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.sessions.stores import session_tables
 from opencomputer.wire.ids import SessionId
 from tests.support.log_server import told
+from tests.support.waiting import ANSWER_SECONDS
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +44,7 @@ async def _follow(told_of: dict[str, Any], seen: list[dict[str, Any]]) -> None:
     address = f"{told_of['url']}/v3/sessions/{told_of['session']}/events?stream=sse"
     try:
         async with (
-            httpx.AsyncClient(timeout=30) as client,
+            httpx.AsyncClient(timeout=ANSWER_SECONDS) as client,
             client.stream("GET", address, headers=headers) as answer,
         ):
             async for event in told(answer):

@@ -25,7 +25,10 @@ _START_SECONDS = 10.0
 
 @dataclass
 class Rule:
-    """A fault to answer with instead of the real thing, for the first `times` matching requests."""
+    """What to answer with instead of the real thing, for the first `times` matching requests.
+
+    It may be for a path that the fake does not know otherwise.
+    """
 
     method: str
     path: str
@@ -58,6 +61,25 @@ class FakeSandbox:
     env: dict[str, str] = field(default_factory=dict[str, str])
 
 
+class _Server(uvicorn.Server):
+    """Ends when it is told to, and not some tenths of a second later: a run of all tests has a thousand."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.told_to_end = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self.told_to_end.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(0)
+
+
 class FakeNode:
     """Use it as a context manager; `url` and `api_key` are for the client under test."""
 
@@ -72,6 +94,8 @@ class FakeNode:
         self.checkpoint_ends: dict[str, object] = {"status": "ready", "sizeBytes": 5 << 20}
         self.patches: dict[str, dict[str, dict[str, object]]] = {}
         self.patch_numbers: dict[str, Iterator[int]] = {}
+        self.log: list[dict[str, object]] = []
+        self.log_cuts: list[int] = []
         self.changes: list[dict[str, object]] = []
         self.snapshots: dict[str, dict[str, object]] = {}
         self.snapshot_ends: dict[str, object] = {"status": "ready", "checkpointId": "cp-of-image"}
@@ -89,7 +113,7 @@ class FakeNode:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.bind(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve, name="fake node", daemon=True)
-        self._server: uvicorn.Server | None = None
+        self._server: _Server | None = None
 
     @property
     def url(self) -> str:
@@ -146,8 +170,7 @@ class FakeNode:
     def __exit__(self, *_: object) -> None:
         self.run(self._end_processes())
         assert self._server
-        self._server.should_exit = True
-        self._server.force_exit = True
+        self.do(self._server.told_to_end.set)
         self._thread.join(_START_SECONDS)
         self._socket.close()
 
@@ -169,7 +192,7 @@ class FakeNode:
         config = uvicorn.Config(
             application(self), log_level="critical", lifespan="off", loop="asyncio", access_log=False
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._server.serve(sockets=[self._socket]))

@@ -89,6 +89,22 @@ async def _create_terminal(call: Call) -> Response:
     return JSONResponse(view, 201)
 
 
+async def _list_terminals(call: Call) -> Response:
+    return JSONResponse(
+        [
+            {
+                "sessionID": each.session_id,
+                "sandboxID": call.params["id"],
+                "command": "/bin/bash",
+                "running": not each.deleted,
+                "startedAt": call.node.now(),
+                "attachedClients": 0,
+            }
+            for each in call.sandbox.terminals.values()
+        ]
+    )
+
+
 async def _resize_terminal(call: Call) -> Response:
     call.sandbox.terminals[call.params["sid"]].resize((call.json["cols"], call.json["rows"]))
     return Response(status_code=200)
@@ -167,6 +183,7 @@ ROUTES = [
     ("GET", "/agent", _list_agents),
     ("POST", "/agent/{sid}/kill", _kill),
     ("POST", "/pty", _create_terminal),
+    ("GET", "/pty", _list_terminals),
     ("POST", "/pty/{sid}/resize", _resize_terminal),
     ("DELETE", "/pty/{sid}", _delete_terminal),
 ]

@@ -16,13 +16,14 @@ from tests.support.fake_node import (
     durable_routes,
     files_routes,
     image_routes,
+    log_routes,
     preview_routes,
     process_routes,
     scaling_routes,
     socket_routes,
     state_routes,
 )
-from tests.support.fake_node.node import FakeNode, FakeSandbox, Seen
+from tests.support.fake_node.node import FakeNode, FakeSandbox, Rule, Seen
 
 if TYPE_CHECKING:
     Handler = Callable[["Call"], Awaitable[Response]]
@@ -74,9 +75,11 @@ class Call:
             raise Refused(401, "A valid API key is required.", "unauthorized")
 
 
+_NO_CONTENT = 204
 _OF_SANDBOXES = [
     *process_routes.ROUTES,
     *files_routes.ROUTES,
+    *log_routes.ROUTES,
     *state_routes.ROUTES,
     *scaling_routes.ROUTES,
     *preview_routes.ROUTES,
@@ -121,7 +124,9 @@ def application(node: FakeNode) -> Starlette:
         socket(f"{one}/pty/{{sid}}", socket_routes.follow_terminal),
     ]
     durable = [http(method, path, handler) for method, path, handler in durable_routes.ROUTES]
-    return Starlette(routes=[Mount("/v3", routes=durable), Mount("/api", routes=routes), *routes])
+    rest = [http(method, "/{rest:path}", _unknown) for method in ("GET", "POST", "PUT", "PATCH", "DELETE")]
+    groups = {"/v3": [*durable, *rest], "/v1": rest, "/api": [*routes, *rest]}
+    return Starlette(routes=[*(Mount(root, routes=known) for root, known in groups.items()), *routes, *rest])
 
 
 async def _handled(node: FakeNode, request: Request, handler: Handler) -> Response:
@@ -130,12 +135,22 @@ async def _handled(node: FakeNode, request: Request, handler: Handler) -> Respon
     for rule in node.rules:
         if rule.times and (rule.method, rule.path) == (request.method, path):
             rule.times -= 1
-            return JSONResponse(rule.body, rule.status, rule.headers)
+            return _told(rule)
     try:
         call.authorise()
         return await handler(call)
     except Refused as refusal:
         return refusal.response
+
+
+def _told(rule: Rule) -> Response:
+    if rule.status == _NO_CONTENT or isinstance(rule.body, str | bytes):
+        return Response(rule.body, rule.status, rule.headers)
+    return JSONResponse(rule.body, rule.status, rule.headers)
+
+
+async def _unknown(_: Call) -> Response:
+    raise Refused(404, "There is no such path.", "not_found")
 
 
 def _record(node: FakeNode, method: str, connection: HTTPConnection, call: Call) -> str:

@@ -21,6 +21,7 @@ class FakeSession:
         self.exit_code: int | None = None
         self.ring: list[Frame] = []
         self.stdin = bytearray()
+        self.stdin_ended = False
         self.killed_with: list[int] = []
         self.drop_followers = False
         self.followers: set[asyncio.Queue[Frame | None]] = set()
@@ -52,6 +53,10 @@ class FakeSession:
         self.stdin += data
         if self.on_input:
             self.on_input(data)
+
+    def end_input(self) -> None:
+        """Take the end of standard input."""
+        self.stdin_ended = True
 
     async def kill(self, signal: int) -> None:
         """Take a signal; the scripted session dies of any."""
@@ -99,6 +104,11 @@ class ProcessSession(FakeSession):
     async def feed(self, data: bytes) -> None:
         if self._process and self._process.stdin and self.exit_code is None:
             self._process.stdin.write(data)
+
+    def end_input(self) -> None:
+        super().end_input()
+        if self._process and self._process.stdin:
+            self._process.stdin.close()
 
     async def kill(self, signal: int) -> None:
         self.killed_with.append(signal)

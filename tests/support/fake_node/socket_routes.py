@@ -36,7 +36,10 @@ async def follow_terminal(call: Call, websocket: WebSocket) -> None:
     if terminal is None:
         await _not_found(websocket)
         return
+    terminal.link_broken = False
     await websocket.accept()
+    if "offset" in call.query:
+        await _replay(websocket, terminal, int(call.query["offset"]))
     await _both(_show(websocket, terminal), _type(websocket, terminal))
 
 
@@ -65,6 +68,13 @@ async def _show(websocket: WebSocket, terminal: FakeTerminal) -> None:
     await websocket.close(_GOING_AWAY if terminal.link_broken else 1000)
 
 
+async def _replay(websocket: WebSocket, terminal: FakeTerminal, offset: int) -> None:
+    while not terminal.output.empty():
+        terminal.output.get_nowait()
+    if missed := terminal.history[offset:]:
+        await websocket.send_bytes(missed)
+
+
 async def _not_found(websocket: WebSocket) -> None:
     refusal = JSONResponse({"error": "There is no such session.", "code": "not_found"}, 404)
     await websocket.send_denial_response(refusal)
@@ -76,6 +86,8 @@ async def _feed(websocket: WebSocket, session: FakeSession) -> None:
             frame = frames.decode(await websocket.receive_bytes())
             if frame and frame.channel == frames.STDIN:
                 await session.feed(frame.payload)
+            if frame and frame.channel == frames.STDIN_END:
+                session.end_input()
 
 
 async def _type(websocket: WebSocket, terminal: FakeTerminal) -> None:

@@ -17,6 +17,7 @@ class FakeTerminal:
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self.output: asyncio.Queue[bytes] = asyncio.Queue()
+        self.history = b""
         self.deleted = False
         self.link_broken = False
         self._process: asyncio.subprocess.Process | None = None
@@ -45,7 +46,7 @@ class FakeTerminal:
             os.write(self._master, data)
 
     def break_link(self) -> None:
-        """Break the reader's link without a word."""
+        """Break the reader's link without a word; what is on its way is lost."""
         self.link_broken = True
         self.output.put_nowait(b"")
 
@@ -62,6 +63,7 @@ class FakeTerminal:
             data = os.read(self._master, 65536)
         except OSError:
             data = b""
+        self.history += data
         self.output.put_nowait(data)
         if not data:
             self._close()

@@ -50,6 +50,7 @@ class MemoryMachine:
         self.processes = MemoryProcesses()
         self.files = MemoryFiles()
         self.rests = 0
+        self.frozen = False
         self.detached = False
         self.paused = False
         self.writable: dict[str, str] = {}

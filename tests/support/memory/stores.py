@@ -12,6 +12,8 @@ from opencomputer.server.contracts.stores import MachineRow, MachineState, Sandb
 from opencomputer.server.domain.access import ApiKey, Organisation
 from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict, Gone
 from opencomputer.server.domain.layers import LayerId
+from opencomputer.server.domain.lifecycle_webhooks import Webhook
+from opencomputer.server.domain.metering import Interval, MemorySample, counted, second_of, switch
 from opencomputer.server.domain.sandbox import (
     ACTIVE,
     TERMINAL,
@@ -66,6 +68,9 @@ class Tables:
     secrets: dict[SecretId, Secret] = field(default_factory=dict[SecretId, Secret])
     deleted: dict[str, datetime] = field(default_factory=dict[str, datetime])
     held: dict[SandboxId, Sealing] = field(default_factory=dict[SandboxId, Sealing])
+    intervals: list[Interval] = field(default_factory=list[Interval])
+    samples: list[MemorySample] = field(default_factory=list[MemorySample])
+    noted: int | None = None
     before: Step = _nothing
 
     async def moment(self, step: str) -> None:
@@ -80,7 +85,12 @@ class MemorySandboxes:
         self._rows = tables.sandboxes
 
     async def add(
-        self, sandbox: Sandbox, sealing: Sealing = NOTHING_SEALED, *, concurrency_limit: int | None
+        self,
+        sandbox: Sandbox,
+        sealing: Sealing = NOTHING_SEALED,
+        *,
+        concurrency_limit: int | None,
+        webhooks: Sequence[Webhook] = (),
     ) -> None:
         await self._tables.moment("sandboxes.add")
         self._check_limit(sandbox.org_id, concurrency_limit)
@@ -142,7 +152,20 @@ class MemorySandboxes:
             key = None if after is SandboxState.FAILED else row.idempotency_key
             row = replace(row, stopped_at=at, stop_reason=reason, due_at=None, idempotency_key=key)
         self._rows[sandbox_id] = row
+        self._keep_count(row, at)
         return True
+
+    def _keep_count(self, row: Sandbox, at: datetime) -> None:
+        ledger, second = self._tables.intervals, second_of(at)
+        running = {each.meter: each for each in ledger if each.sandbox_id == row.id and each.end is None}
+        change = switch(
+            {meter: each.megabytes for meter, each in running.items()}, counted(row.state, row.shape)
+        )
+        for meter in change.ending:
+            ended = running[meter]
+            ledger[ledger.index(ended)] = replace(ended, end=max(second, ended.begin))
+        for meter, megabytes in (change.beginning or {}).items():
+            ledger.append(Interval(row.id, meter, megabytes, second))
 
     def _check_limit(self, org_id: OrgId, limit: int | None) -> None:
         active = sum(row.org_id == org_id and row.state in ACTIVE for row in self._rows.values())
@@ -168,6 +191,7 @@ class MemorySandboxes:
         before: Elasticity,
         after: Elasticity,
         *,
+        at: datetime,
         shape: SandboxShape | None = None,
     ) -> bool:
         await self._tables.moment("sandboxes.rescale")
@@ -176,7 +200,10 @@ class MemorySandboxes:
             return False
         if shape is not None and row.state is not SandboxState.RUNNING:
             return False
-        self._rows[sandbox_id] = replace(row, elasticity=after, shape=shape or row.shape)
+        row = replace(row, elasticity=after, shape=shape or row.shape)
+        self._rows[sandbox_id] = row
+        if shape is not None:
+            self._keep_count(row, at)
         return True
 
     async def autoscaled(self) -> Sequence[Sandbox]:

@@ -44,10 +44,12 @@ class Holder:
 
     def hold(self, request: Request) -> None:
         self._start_over()
-        if not self._hold_all():
+        still = self._hold_all()
+        if not still:
             log("not every process has stopped in time")
         os.sync()
-        request.reply({"connections": count_connections()})
+        # Who still runs may open another connection before the machine is paused: then nothing is known.
+        request.reply({"connections": count_connections()} if still else {})
 
     def release(self, request: Request) -> None:
         self.let_go()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import glob
-import hashlib
 import struct
 
 from .loop import log
@@ -30,7 +29,7 @@ _MAGIC = 0xFEEDFEED
 _VERSION = 2
 _KEY, _CERTIFICATE = 1, 2
 _PASSWORD = "changeit"
-_DIGEST_BYTES = hashlib.sha1(usedforsecurity=False).digest_size
+_DIGEST_BYTES = 20
 _ENTRIES_AT = 12
 
 
@@ -137,5 +136,8 @@ def _entry(certificate: bytes) -> bytes:
 
 
 def _digest(content: bytes) -> bytes:
+    # Loads OpenSSL, which takes a seventh of a guest's start, and few machines have a store to change.
+    import hashlib
+
     salted = _PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + content
     return hashlib.sha1(salted, usedforsecurity=False).digest()

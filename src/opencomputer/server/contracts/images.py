@@ -96,3 +96,12 @@ class NamedSnapshotStore(Protocol):
     async def all(self) -> Sequence[NamedSnapshot]:
         """Of all organisations."""
         ...
+
+
+@dataclass(frozen=True)
+class ImageTables:
+    """Where images are written down: builds, what several have in common, and names."""
+
+    builds: ImageStore
+    prefixes: PrefixStore
+    named: NamedSnapshotStore

@@ -170,6 +170,11 @@ class Machine(Protocol):
         """The machine has ended. It still has to be stopped, to remove what it used on the host."""
         ...
 
+    @property
+    def frozen(self) -> bool:
+        """Nothing happens in it, as far as is known; a call would thaw it."""
+        ...
+
     async def identify(self, identity: Identity) -> None:
         """Tell the machine who it is from now on, and let processes go on that are held since it was saved.
 

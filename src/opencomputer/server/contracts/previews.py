@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import Protocol
 
 from opencomputer.server.contracts.stores import SandboxStore
+from opencomputer.server.domain.lifecycle_events import LifecycleEvent
 from opencomputer.server.domain.previews import Grant, Preview
 from opencomputer.wire.ids import GrantId, OrgId, SandboxId
 
 
 class PreviewStore(Protocol):
-    async def add(self, preview: Preview) -> Preview:
-        """Insert a record, unless the port has one. Returns the one that it has now.
+    async def add(self, preview: Preview, told: LifecycleEvent | None = None) -> Preview:
+        """Insert a record, unless the port has one, and tell of it. Returns the one that it has now.
 
         Raises Gone when the sandbox has stopped."""
         ...
@@ -25,7 +26,9 @@ class PreviewStore(Protocol):
         """By port."""
         ...
 
-    async def remove(self, org_id: OrgId, sandbox_id: SandboxId, port: int) -> bool: ...
+    async def remove(self, preview: Preview, told: LifecycleEvent | None = None) -> bool:
+        """Remove a record, and tell of that. False: it is gone."""
+        ...
 
 
 class GrantStore(Protocol):

@@ -11,10 +11,15 @@ from typing import Protocol, TypedDict
 from opencomputer.server.contracts.driver import DriverRecord, MachineId
 from opencomputer.server.domain.access import ApiKey, Organisation
 from opencomputer.server.domain.layers import LayerId, MemoryId
+from opencomputer.server.domain.lifecycle_webhooks import Webhook
 from opencomputer.server.domain.sandbox import Elasticity, Sandbox, SandboxShape, SandboxState, StopReason
 from opencomputer.server.domain.secrets import NOTHING_SEALED, Sealing
 from opencomputer.server.domain.snapshot import Patch, SavedMemory, Snapshot, SnapshotPurpose, SnapshotState
 from opencomputer.wire.ids import ApiKeyId, OrgId, PatchId, SandboxId, SnapshotId
+
+
+class DatabaseUnusable(Exception):
+    """The database is a newer program's, or damaged, or was not brought to this program's version."""
 
 
 class OrganisationStore(Protocol):
@@ -62,13 +67,19 @@ class SandboxFields(TypedDict, total=False):
     recovered: int | None
     file_url_epoch: str | None
     preview_token_hash: str | None
+    idempotency_key: None
 
 
 class SandboxStore(Protocol):
     async def add(
-        self, sandbox: Sandbox, sealing: Sealing = NOTHING_SEALED, *, concurrency_limit: int | None
+        self,
+        sandbox: Sandbox,
+        sealing: Sealing = NOTHING_SEALED,
+        *,
+        concurrency_limit: int | None,
+        webhooks: Sequence[Webhook] = (),
     ) -> None:
-        """Insert a sandbox that counts from now on, with what it holds of secret stores.
+        """Insert a sandbox that counts from now on, with what it holds of secret stores and whom it tells.
 
         Raises ConcurrencyLimit, or Conflict when its idempotency key or id is taken; then nothing is written.
         """
@@ -101,7 +112,9 @@ class SandboxStore(Protocol):
     ) -> bool:
         """Compare-and-set the state, and `fields` with it. False when it was no longer `before`.
 
-        A sandbox that is not active has no machine. With a limit, raises ConcurrencyLimit when the sandbox
+        What counts of the sandbox (`domain/metering.py`) follows at once, from the second of `at`, and what
+        is told of it (`domain/lifecycle_events.py`) is written for all who listen. A sandbox that is not
+        active has no machine. With a limit, raises ConcurrencyLimit when the sandbox
         would become active beyond it.
         """
         ...
@@ -120,9 +133,11 @@ class SandboxStore(Protocol):
         before: Elasticity,
         after: Elasticity,
         *,
+        at: datetime,
         shape: SandboxShape | None = None,
     ) -> bool:
-        """Compare-and-set what is settled about the size, and with it the size itself.
+        """Compare-and-set what is settled about the size, and with it the size, which counts from `at` on
+        and is told.
 
         False when it was no longer `before`, or the sandbox is stopped; with `shape`, when it does not run.
         """
@@ -224,7 +239,9 @@ class SnapshotStore(Protocol):
         size_bytes: int,
         at: datetime,
     ) -> bool:
-        """From processing to ready. False when it is not processing any more, or was removed."""
+        """From processing to ready; who listens is told of a checkpoint.
+
+        False when it is not processing any more, or was removed."""
         ...
 
     async def fail(self, snapshot_id: SnapshotId, error: str, at: datetime) -> bool:

@@ -10,6 +10,9 @@ from enum import StrEnum
 from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.wire.ids import OrgId, SandboxId
 
+METADATA_ADDRESS = "169.254.169.254"
+METADATA_URL = f"http://{METADATA_ADDRESS}"
+RESOLVER_ADDRESS = "169.254.169.253"
 PROXY_ADDRESS = "169.254.169.252"
 PROXY_PORT = 3128
 """Where programs that know of proxies find it: the same in every machine, wherever that runs."""
@@ -133,5 +136,5 @@ def proxy_environment() -> dict[str, str]:
     variables["NODE_USE_ENV_PROXY"] = "1"
     for name in ("HTTP_PROXY", "HTTPS_PROXY"):
         variables[name] = variables[name.lower()] = f"http://{PROXY_ADDRESS}:{PROXY_PORT}"
-    variables["NO_PROXY"] = variables["no_proxy"] = "localhost,127.0.0.1,::1,169.254.169.254"
+    variables["NO_PROXY"] = variables["no_proxy"] = f"localhost,127.0.0.1,::1,{METADATA_ADDRESS}"
     return variables

@@ -53,6 +53,26 @@ class Forbidden(OpenComputerError):
     code = "forbidden"
 
 
+class AuthorizationExpired(InvalidInput):
+    """This login has expired, was used already, or never was; start another."""
+
+    code = "authorization_expired"
+
+
+class AuthorizationDenied(Forbidden):
+    """This login was denied."""
+
+    code = "authorization_denied"
+
+
+class RateLimited(OpenComputerError):
+    """Too many attempts; wait some minutes."""
+
+    code = "rate_limited"
+    retryable = True
+    retry_after_seconds = 60
+
+
 class ScalingLocked(Forbidden):
     """The size of this sandbox is locked."""
 
@@ -124,6 +144,12 @@ class NotReady(OpenComputerError):
     code = "not_ready"
     retryable = True
     retry_after_seconds = 1
+
+
+class LogsOff(OpenComputerError):
+    """This server keeps no logs of sandboxes."""
+
+    code = "logs_off"
 
 
 class Interrupted(NotReady):

@@ -160,6 +160,8 @@ class Sandbox:
     generation: int = 0
     """How often memory was copied on the way to this sandbox's present machine."""
     from_checkpoint: SnapshotId | None = None
+    forked_from: SandboxId | None = None
+    """The sandbox of the same organisation whose copy it is."""
     hibernation: SnapshotId | None = None
     """The snapshot it sleeps as, or slept as last."""
     patch_source: SnapshotId | None = None

@@ -59,11 +59,13 @@ def tree(root: int) -> list[int]:
 
 def _parents() -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []
-    for entry in os.scandir(_PROC):
-        if entry.name.isdigit():
+    for name in os.listdir(_PROC):
+        if name.isdigit():
+            # Of all processes of the host, so without the layers that a text file has.
             with contextlib.suppress(OSError, IndexError, ValueError):
-                fields = (_PROC / entry.name / "stat").read_text().rpartition(")")[2].split()
-                pairs.append((int(entry.name), int(fields[1])))
+                with open(f"{_PROC}/{name}/stat", "rb", buffering=0) as stat:
+                    fields = stat.read(1024).rpartition(b")")[2].split(None, 2)
+                pairs.append((int(name), int(fields[1])))
     return pairs
 
 

@@ -1,7 +1,8 @@
-"""One log line and one id per request. Query strings are not logged: they may carry credentials."""
+"""One log line and one id per request. What may be a credential is not logged: queries, tokens of hooks."""
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import MutableMapping
@@ -12,6 +13,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _log = structlog.get_logger(__name__)
+_HOOK_TOKEN = re.compile(r"(^/a/[^/]*/+hooks/+|ochk_)[^/]+")
 _KEY = "opencomputer.request_id"
 
 
@@ -58,7 +60,7 @@ class AccessLog:
         _log.info(
             "request",
             method=scope["method"],
-            path=scope["path"],
+            path=_HOOK_TOKEN.sub(r"\1…", scope["path"]),
             status=status,
             milliseconds=round(seconds * 1000, 1),
             request_id=request_id,

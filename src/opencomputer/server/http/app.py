@@ -8,9 +8,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from opencomputer.server.http import health
+from opencomputer.server.http import device_logins, health
 from opencomputer.server.http.access_log import AccessLog
 from opencomputer.server.http.activity import ActivityTracker
+from opencomputer.server.http.auth import CREDENTIALS, SCHEMES
+from opencomputer.server.http.description import Conventions, describe
 from opencomputer.server.http.errors import install_error_handlers
 from opencomputer.server.http.previews import PreviewHosts
 from opencomputer.server.http.sandbox_api import (
@@ -26,6 +28,7 @@ from opencomputer.server.http.sandbox_api import (
     forks,
     hibernation,
     images,
+    logs,
     patches,
     power,
     previews,
@@ -34,13 +37,17 @@ from opencomputer.server.http.sandbox_api import (
     secret_stores,
     signed_files,
     snapshots,
+    tags,
     templates,
     terminal_socket,
     terminals,
     unsupported,
+    usage,
+    webhooks,
 )
 from opencomputer.server.http.session_api.app import SessionApiPaths
 from opencomputer.server.services.facade import Services
+from opencomputer.wire.refusals import Refusal
 
 Lifespan = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -66,16 +73,27 @@ _CONTROL = (
     scaling.router,
     diffs.router,
     audit.router,
+    logs.router,
     signed_files.control,
     images.router,
     snapshots.router,
     previews.router,
     secret_stores.router,
     allowed_hosts.router,
+    tags.router,
+    usage.router,
+    webhooks.router,
     unsupported.router,
     sandboxes.control,
 )
 
+_CONVENTIONS = Conventions(
+    summary="Sandboxes: isolated Linux machines, and all that is done with them",
+    refusal=Refusal,
+    schemes=SCHEMES,
+    credentials=CREDENTIALS,
+    headers={sandboxes.idempotency_key: sandboxes.IDEMPOTENCY_HEADER},
+)
 _EXPOSED = (
     "X-Request-Id",
     "Retry-After",
@@ -113,9 +131,13 @@ def create_app(services: Services, lifespan: Lifespan | None = None) -> FastAPI:
     app.state.metrics = health.make_registry(services)
     install_error_handlers(app)
     app.include_router(health.router)
+    app.include_router(device_logins.router)
     app.include_router(_joined(*_FIXED, *_DATA_PLANE, *_CONTROL), prefix="/api")
+    app.include_router(unsupported.optional)
     # Clients that talk to `connectURL` leave the prefix out.
     app.include_router(_joined(*_DATA_PLANE), include_in_schema=False)
+    below_api = [("/api", each) for each in (*_FIXED, *_DATA_PLANE, *_CONTROL)]
+    describe(app, [("", health.router), ("", device_logins.router), *below_api], _CONVENTIONS)
     _surround(app, services)
     return app
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
@@ -23,6 +23,11 @@ PATIENCE_SECONDS = 2.0
 def services_of(connection: HTTPConnection) -> Services:
     """The bundle the application was made with."""
     return connection.app.state.services
+
+
+async def _services(connection: HTTPConnection) -> Services:
+    """Asynchronous, because each request would go to another thread for it otherwise."""
+    return services_of(connection)
 
 
 def credential_of(connection: HTTPConnection) -> str | None:
@@ -84,7 +89,24 @@ async def _require_data_plane(request: Request) -> Caller:
     return caller
 
 
-ServicesOf = Annotated[Services, Depends(services_of)]
+CREDENTIALS: Mapping[Callable[..., object], tuple[str, ...]] = {
+    _require_key: ("apiKey", "bearer"),
+    _require_live: ("apiKey", "bearer", "sandboxToken"),
+    _require_data_plane: ("apiKey", "bearer", "sandboxToken"),
+    caller_of: ("apiKey", "bearer", "sandboxToken"),
+}
+"""What each of these takes, in the words of the OpenAPI document."""
+SCHEMES: Mapping[str, dict[str, Any]] = {
+    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "an API key"},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "an API key"},
+    "sandboxToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "the token of the sandbox in the path; sockets may have it in the query as `token`",
+    },
+}
+
+ServicesOf = Annotated[Services, Depends(_services)]
 Key = Annotated[KeyCaller, Depends(_require_key)]
 Live = Annotated[LiveSandbox, Depends(_require_live)]
 DataPlane = Annotated[Caller, Depends(_require_data_plane)]

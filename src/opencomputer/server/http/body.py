@@ -38,6 +38,7 @@ def json_body(model: type[Model], most: int = MAX_BODY_BYTES) -> Callable[[Reque
             return await asyncio.to_thread(parse_model, model, body)
         return parse_model(model, body)
 
+    parse.__annotations__["return"] = model
     return parse
 
 

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
@@ -17,6 +18,7 @@ from opencomputer.server.domain import errors
 from opencomputer.server.domain.sessions.errors import PayloadTooLarge, Unprocessable, UnsupportedMediaType
 from opencomputer.server.http.activity import used_by
 
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _log = structlog.get_logger(__name__)
 
 STATUS: Mapping[type[errors.OpenComputerError], int] = {
@@ -30,8 +32,10 @@ STATUS: Mapping[type[errors.OpenComputerError], int] = {
     errors.Gone: 410,
     errors.Conflict: 409,
     errors.ConcurrencyLimit: 429,
+    errors.RateLimited: 429,
     errors.NoCapacity: 503,
     errors.NotReady: 503,
+    errors.LogsOff: 503,
     errors.NotSupported: 501,
     errors.StartFailed: 500,
     errors.MachineLost: 410,
@@ -78,7 +82,26 @@ async def _known(request: Request, error: Exception) -> Response:
     return render_error(error)
 
 
-async def _from_framework(_request: Request, error: Exception) -> Response:
+def allowed_methods(request: Request) -> str:
+    """Every method of a path, whichever routes have it: each knows only its own."""
+    routes = request.app.router.routes
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    return ", ".join(
+        method
+        for method, scope in scopes.items()
+        if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    )
+
+
+def headers_of(request: Request, error: HTTPException) -> dict[str, str]:
+    """Those of an answer to what the framework refuses."""
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = allowed_methods(request)
+    return headers
+
+
+async def _from_framework(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     texts = {404: "there is no such route", 405: "this method is not allowed here"}
     codes = {404: "not_found", 405: "method_not_allowed"}
@@ -86,7 +109,7 @@ async def _from_framework(_request: Request, error: Exception) -> Response:
         "error": texts.get(error.status_code, str(error.detail)),
         "code": codes.get(error.status_code, "invalid_request"),
     }
-    return JSONResponse(body, error.status_code, dict(error.headers or {}))
+    return JSONResponse(body, error.status_code, headers_of(request, error))
 
 
 async def no_such_route(scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 from starlette.types import Receive, Send
@@ -17,3 +18,7 @@ async def until_gone(receive: Receive) -> None:
     with suppress(OSError):
         while (await receive())["type"] != "http.disconnect":
             pass
+
+
+async def for_ever() -> None:
+    await asyncio.Event().wait()

@@ -23,14 +23,14 @@ def preview_view(request: Request, services: Services, preview: Preview) -> Prev
         org_id=preview.org_id,
         hostname=host,
         custom_hostname=own,
-        url=_url(request, services, own or host),
+        url=url_under(request, services, own or host),
         port=preview.port,
         created_at=preview.created_at,
     )
 
 
 def grant_view(request: Request, services: Services, grant: Grant, token: str | None = None) -> GrantView:
-    url = _url(request, services, _host(services, grant.sandbox_id, grant.port))
+    url = url_under(request, services, _host(services, grant.sandbox_id, grant.port))
     return GrantView(
         id=grant.id,
         sandbox_id=grant.sandbox_id,
@@ -45,7 +45,7 @@ def _host(services: Services, sandbox_id: SandboxId, port: int) -> str:
     return PreviewAddress(sandbox_id, port, services.presentation.sandbox_domain).host
 
 
-def _url(request: Request, services: Services, host: str) -> str:
+def url_under(request: Request, services: Services, host: str) -> str:
     """With the scheme and the port under which the caller reaches this server."""
     origin = urlsplit(public_origin(request, services))
     try:

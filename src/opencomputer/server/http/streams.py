@@ -1,4 +1,4 @@
-"""What all sockets share: refusing before the upgrade, and ending for one of several reasons."""
+"""What sockets and streams share: refusing before the upgrade, and ending for one of several reasons."""
 
 from __future__ import annotations
 
@@ -53,11 +53,14 @@ async def _close(websocket: WebSocket, code: int, reason: str) -> None:
         await websocket.close(code, reason.encode()[:_LONGEST_REASON].decode(errors="ignore"))
 
 
-async def run_until_one_ends(*parts: Coroutine[Any, Any, Any]) -> None:
-    """Run parts of one conversation; the first to end ends the others. Its error is raised."""
+async def run_until_one_ends(*parts: Coroutine[Any, Any, Any], seconds: float | None = None) -> None:
+    """Run parts of one conversation; the first to end, or the end of the time, ends the others.
+
+    The error of the one that ended is raised.
+    """
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         # The one that has the most to say comes first: parts are given in that order.
         for task in tasks:
             if task in done:

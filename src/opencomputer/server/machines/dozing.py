@@ -40,6 +40,11 @@ class Dozing:
         self._last_use = clock.monotonic()
         self._sleeper: asyncio.Task[None] | None = None
 
+    @property
+    def frozen(self) -> bool:
+        """It gets no CPU, as far as is known."""
+        return self._frozen
+
     @asynccontextmanager
     async def awake(self) -> AsyncGenerator[None]:
         """The machine runs inside this context."""

@@ -79,6 +79,10 @@ class LinkedMachine:
     def lost(self) -> bool:
         return self._lost
 
+    @property
+    def frozen(self) -> bool:
+        return self._dozing.frozen
+
     async def connect(self, seconds: float) -> None:
         """Wait until the guest answers. Raises GuestFault, or MachineLost when the machine has ended."""
         async with self._dozing.awake():

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opencomputer.server.domain.egress import PROXY_ADDRESS, PROXY_PORT, EgressMode
+from opencomputer.server.domain.egress import (
+    METADATA_ADDRESS,
+    PROXY_ADDRESS,
+    PROXY_PORT,
+    RESOLVER_ADDRESS,
+    EgressMode,
+)
 from opencomputer.server.network.addresses import BLOCKED_NETWORKS
 from opencomputer.server.network.packet_log import ALLOWED, DENIED, HEAD_BYTES
-
-METADATA_ADDRESS = "169.254.169.254"
-RESOLVER_ADDRESS = "169.254.169.253"
 
 DEVICE_GROUPS = {
     EgressMode.CLOSED: 0x6F630000,

@@ -56,6 +56,7 @@ class Access:
         self._token_secret = token_secret
         self._cache: dict[str, _CachedKey] = {}
         self._revocations: dict[ApiKeyId, asyncio.Event] = {}
+        self._look_again: dict[ApiKeyId, float] = {}
 
     async def authenticate(self, credential: str | None) -> Caller:
         """Accept an API key or a sandbox token. Raises Unauthenticated for anything else."""
@@ -124,8 +125,13 @@ class Access:
             await asyncio.Event().wait()
             return
         event = self._revocations.setdefault(caller.key_id, asyncio.Event())
-        while not await self._is_revoked(caller):
-            # Another process may revoke too, so the row is looked at again from time to time.
+        while not event.is_set():
+            # Another process may revoke too, so the row is looked at again from time to time: by one of a
+            # key's streams for all of them.
+            if self._clock.monotonic() >= self._look_again.get(caller.key_id, 0.0):
+                self._look_again[caller.key_id] = self._clock.monotonic() + _LOOK_AGAIN_SECONDS
+                if await self._is_revoked(caller):
+                    event.set()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
                     await event.wait()
@@ -133,6 +139,10 @@ class Access:
     async def _is_revoked(self, caller: KeyCaller) -> bool:
         keys = await self._keys.list(caller.org_id)
         return not any(key.id == caller.key_id and key.revoked_at is None for key in keys)
+
+    async def is_valid(self, caller: KeyCaller) -> bool:
+        """Whether this key is there and not revoked."""
+        return not await self._is_revoked(caller)
 
     async def create_organisation(self, name: str, first_key: str | None = None) -> NewKey:
         """Add an organisation with its first key. `first_key` fixes the secret."""

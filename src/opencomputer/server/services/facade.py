@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.services.access import Access
+from opencomputer.server.services.device_logins import DeviceLogins
 from opencomputer.server.services.sandboxes.agents import Agents
 from opencomputer.server.services.sandboxes.audit import Audit
 from opencomputer.server.services.sandboxes.checkpoints import Checkpoints
@@ -20,6 +21,7 @@ from opencomputer.server.services.sandboxes.hibernation import Hibernation
 from opencomputer.server.services.sandboxes.images import Images
 from opencomputer.server.services.sandboxes.lifecycle import Lifecycle
 from opencomputer.server.services.sandboxes.live import LiveSandboxes
+from opencomputer.server.services.sandboxes.logs import Logs
 from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
 from opencomputer.server.services.sandboxes.patches import Patches
 from opencomputer.server.services.sandboxes.pool import Pool
@@ -32,6 +34,9 @@ from opencomputer.server.services.sandboxes.restores import Restores
 from opencomputer.server.services.sandboxes.scaling import Scaling
 from opencomputer.server.services.sandboxes.sealing import Sealings
 from opencomputer.server.services.sandboxes.sessions import Sessions
+from opencomputer.server.services.sandboxes.tags import SandboxTags
+from opencomputer.server.services.sandboxes.usage_reports import UsageReports
+from opencomputer.server.services.sandboxes.webhook_services import WebhookServices
 from opencomputer.server.services.secret_stores import SecretStores
 from opencomputer.server.services.sessions.facade import DurableServices
 
@@ -55,8 +60,15 @@ class PreviewServices:
 
 
 @dataclass(frozen=True)
+class UsageServices:
+    reports: UsageReports
+    tags: SandboxTags
+
+
+@dataclass(frozen=True)
 class Services:
     access: Access
+    device_logins: DeviceLogins
     lifecycle: Lifecycle
     reach: Reach
     live: LiveSandboxes
@@ -72,9 +84,12 @@ class Services:
     scaling: Scaling
     patches: Patches
     diffs: Diffs
+    usage: UsageServices
     audit: Audit
+    logs: Logs
     file_urls: FileUrls
     previews: PreviewServices
+    webhooks: WebhookServices
     images: Images
     snapshots: NamedSnapshots
     secret_stores: SecretStores

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import structlog
 
@@ -14,6 +15,7 @@ from opencomputer.server.contracts.stores import (
     MachineState,
     SandboxFields,
 )
+from opencomputer.server.contracts.usage import UsageStore
 from opencomputer.server.domain.sandbox import ACTIVE, Sandbox, SandboxState, StopReason
 from opencomputer.server.domain.snapshot import Snapshot, SnapshotPurpose, SnapshotState
 from opencomputer.server.services.repeating import repeat
@@ -37,12 +39,14 @@ class Found:
     active: Mapping[SandboxId, Sandbox]
     unfinished: Sequence[Snapshot]
     hibernations: Sequence[Snapshot]
+    last_noted: int | None
+    """When a process was there last: nobody knows how long after that a machine that is lost ran on."""
 
 
 class Reconciler:
     """Brings the host and the store together again."""
 
-    def __init__(self, machinery: Machinery, pool: Pool, golden: GoldenImages) -> None:
+    def __init__(self, machinery: Machinery, pool: Pool, golden: GoldenImages, usage: UsageStore) -> None:
         self._sandboxes = machinery.sandboxes
         self._snapshots = machinery.snapshots
         self._artefacts = machinery.artefacts
@@ -52,6 +56,7 @@ class Reconciler:
         self._clock = machinery.clock
         self._pool = pool
         self._golden = golden
+        self._usage = usage
 
     async def look(self) -> Found:
         """See what earlier processes left. Comes before requests are taken: what those make is none of it."""
@@ -62,6 +67,7 @@ class Reconciler:
             active={sandbox.id: sandbox for sandbox in active},
             unfinished=await self._snapshots.in_state(SnapshotState.PROCESSING),
             hibernations=await self._snapshots.in_state(SnapshotState.READY, SnapshotPurpose.HIBERNATION),
+            last_noted=await self._usage.last_noted(),
         )
 
     async def recover(self, found: Found) -> None:
@@ -124,7 +130,7 @@ class Reconciler:
         sandbox = replace(sandbox, state=SandboxState.RUNNING)
         if sandbox.elasticity.resize_mb is not None:
             _log.warning("a change of size was interrupted", sandbox=sandbox.id)
-            sandbox = await settle_size(self._sandboxes, sandbox, machine)
+            sandbox = await settle_size(self._sandboxes, sandbox, machine, self._clock)
         await self._lifecycle.resume(sandbox, machine)
         return True
 
@@ -146,7 +152,16 @@ class Reconciler:
             await self._move(sandbox, SandboxState.HIBERNATED)
         elif not (sandbox.state is SandboxState.HIBERNATING and await self._fell_asleep(sandbox, found)):
             _log.warning("a sandbox was lost while the server was down", sandbox=sandbox.id)
-            await self._move(sandbox, SandboxState.STOPPED, StopReason.CRASH)
+            await self._stop_lost(sandbox, found)
+
+    async def _stop_lost(self, sandbox: Sandbox, found: Found) -> None:
+        """It is taken to have ended when it was last known to run, and counts no longer than that."""
+        began = sandbox.started_at or sandbox.created_at
+        seen = datetime.fromtimestamp(found.last_noted, UTC) if found.last_noted is not None else None
+        ended = self._clock.now() if seen is None else max(began, min(seen, self._clock.now()))
+        await self._sandboxes.move(
+            sandbox.id, sandbox.state, SandboxState.STOPPED, at=ended, reason=StopReason.CRASH
+        )
 
     async def _fell_asleep(self, sandbox: Sandbox, found: Found) -> bool:
         """Whether all of it had been saved when the server ended, and only that was not written down yet."""

@@ -72,7 +72,7 @@ async def test_a_machine_fails_at_the_step_it_is_told_to(harness: FakeHarness, s
 async def test_a_machine_that_dies_young(harness: FakeHarness) -> None:
     harness.faults.die_after_seconds = 0.1
     machine = await harness.driver.start(harness.spec())
-    assert await asyncio.wait_for(machine.wait(), 5) == "exited"
+    assert await asyncio.wait_for(machine.wait(), 60) == "exited"
 
 
 async def test_a_mute_machine_accepts_and_says_nothing(harness: FakeHarness) -> None:

@@ -53,7 +53,7 @@ async def test_waiting_for_the_end_of_a_process() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     child.kill()
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, 60)
     child.communicate()
 
 

@@ -13,16 +13,24 @@ import pytest
 
 from opencomputer.server.http.metadata import create_metadata_app
 from opencomputer.server.models.scripted import ScriptedModel
-from opencomputer.server.services.facade import Presentation, PreviewServices, Services
+from opencomputer.server.services.device_logins import DeviceLogins
+from opencomputer.server.services.facade import (
+    Presentation,
+    PreviewServices,
+    Services,
+    UsageServices,
+)
 from opencomputer.server.services.sandboxes.agents import Agents
 from opencomputer.server.services.sandboxes.audit import Audit
 from opencomputer.server.services.sandboxes.file_urls import FileUrls
 from opencomputer.server.services.sandboxes.gateway import ModelGateway
 from opencomputer.server.services.sandboxes.images import Images
 from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.server.services.sandboxes.logs import Logs
 from opencomputer.server.services.sandboxes.named_snapshots import NamedSnapshots
 from opencomputer.server.services.sandboxes.scaling import AutoscaleRequest
 from opencomputer.server.services.sandboxes.sessions import Sessions
+from opencomputer.server.services.sandboxes.webhook_services import WebhookServices
 from opencomputer.server.services.sessions.facade import DurableServices
 from opencomputer.server.services.sessions.model_access import SessionModels
 from tests.support.virtual_time import VirtualClock, virtual_backend
@@ -44,6 +52,20 @@ def _only(models: SessionModels) -> DurableServices:
     durable = object.__new__(DurableServices)
     object.__setattr__(durable, "models", models)
     return durable
+
+
+# Nothing inside a machine asks for these.
+_NOT_ASKED_FOR: dict[str, Any] = {
+    "usage": object.__new__(UsageServices),
+    "device_logins": object.__new__(DeviceLogins),
+    "previews": object.__new__(PreviewServices),
+    "webhooks": object.__new__(WebhookServices),
+    "images": object.__new__(Images),
+    "snapshots": object.__new__(NamedSnapshots),
+    "file_urls": object.__new__(FileUrls),
+    "audit": object.__new__(Audit),
+    "logs": object.__new__(Logs),
+}
 
 
 class Inside:
@@ -70,15 +92,10 @@ class Inside:
             scaling=process.scaling,
             patches=process.patches,
             diffs=process.diffs,
-            # Nothing inside a machine asks for these.
-            previews=object.__new__(PreviewServices),
-            images=object.__new__(Images),
-            snapshots=object.__new__(NamedSnapshots),
-            file_urls=object.__new__(FileUrls),
+            **_NOT_ASKED_FOR,
             secret_stores=process.secret_stores,
             sealings=process.sealings,
             egress=process.egress,
-            audit=object.__new__(Audit),
             templates=node.templates,
             gateway=gateway,
             clock=process.clock,

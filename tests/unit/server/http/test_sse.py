@@ -111,7 +111,7 @@ async def test_a_client_that_leaves_ends_the_work() -> None:
         return RESULT
 
     client = Client(leave_after=1)
-    await asyncio.wait_for(client.get(BuildStream(work)), 10)
+    await asyncio.wait_for(client.get(BuildStream(work)), 60)
     assert cancelled.is_set()
 
 

@@ -25,9 +25,9 @@ from opencomputer.server.domain.errors import (
 from opencomputer.server.machines.link import Link
 from opencomputer.server.machines.machine import LinkedMachine
 from tests.support.cuttable_proxy import cuttable_proxy
-from tests.support.eventually import eventually
 from tests.support.host_guest import TOKEN, HostGuest
 from tests.support.real_clock import RealClock
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 

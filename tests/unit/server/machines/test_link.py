@@ -15,10 +15,10 @@ from opencomputer.server.domain.errors import GuestFault, MachineLost, NotReady
 from opencomputer.server.machines.link import Link
 from opencomputer.server.machines.machine import LinkedMachine
 from tests.support.cuttable_proxy import CuttableProxy, cuttable_proxy
-from tests.support.eventually import eventually
 from tests.support.host_guest import TOKEN, HostGuest, linked_machine
 from tests.support.processes import command, finish, read_until, run, shell, with_stdin
 from tests.support.real_clock import RealClock
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 

@@ -6,10 +6,10 @@ import pytest
 
 from opencomputer.server.contracts.driver import Limits
 from opencomputer.server.machines.machine import LinkedMachine
-from tests.support.eventually import eventually
 from tests.support.host_guest import HostGuest, linked_machine
 from tests.support.processes import read_until, run, shell, with_stdin
 from tests.support.real_clock import RealClock
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 

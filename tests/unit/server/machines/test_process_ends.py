@@ -11,8 +11,8 @@ import pytest
 
 from opencomputer.server.contracts.machine import Attachment, ExitStatus
 from opencomputer.server.machines.machine import LinkedMachine
-from tests.support.eventually import eventually
 from tests.support.processes import finish, read_until, run, shell, with_stdin
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,8 @@ import pytest
 from opencomputer.server.contracts.machine import ExitStatus, Output, ProcessKind
 from opencomputer.server.domain.errors import InvalidInput, NotFound
 from opencomputer.server.machines.machine import LinkedMachine
-from tests.support.eventually import eventually
 from tests.support.processes import command, finish, read_until, run, shell, with_stdin
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -140,7 +140,7 @@ async def test_input_that_nobody_reads_blocks_only_the_writer(machine: LinkedMac
         assert (await run(machine, shell("echo free"))).stdout == b"free\n"
         assert not writing.done()
         await machine.processes.signal(spec.id, 9)
-        await asyncio.wait_for(writing, 5)
+        await asyncio.wait_for(writing, 60)
 
 
 async def test_bytes_are_never_altered(machine: LinkedMachine, tmp_path: Path) -> None:

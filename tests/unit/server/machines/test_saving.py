@@ -19,10 +19,10 @@ from opencomputer.server.contracts.machine import Identity, ProcessKind, Termina
 from opencomputer.server.domain.errors import GuestFault, MachineLost, SnapshotRefused
 from opencomputer.server.machines.link import Link
 from opencomputer.server.machines.machine import LinkedMachine
-from tests.support.eventually import eventually
 from tests.support.host_guest import HostGuest, linked_machine
 from tests.support.processes import finish, read_until, run, shell, with_stdin
 from tests.support.real_clock import RealClock
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 

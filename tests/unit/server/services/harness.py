@@ -60,6 +60,7 @@ from tests.support.memory.stores import (
     MemorySnapshots,
     Tables,
 )
+from tests.support.memory.usage import MemoryUsage
 from tests.support.virtual_time import VirtualClock
 
 ORG = OrgId("org-1")
@@ -161,6 +162,7 @@ class Process:
         self.sandboxes = MemorySandboxes(node.tables)
         self.snapshots = MemorySnapshots(node.tables)
         self.rows = MemoryMachineRows(node.tables)
+        self.ledger = MemoryUsage(node.tables)
         self.keys = MemoryApiKeys(node.tables)
         self.access = Access(MemoryOrganisations(node.tables), self.keys, clock, SECRET)
         self.artefacts = MemoryArtefacts(node.folder / "artefacts")
@@ -226,7 +228,7 @@ class Process:
         self.autoscaling = Autoscaling(machinery, self.scaling, node.memory_cap_mb)
         self.idle = IdleTimeouts(self.sandboxes, self.live, self.hibernation, self.clock, self.background)
         self.collection = Collection(self.artefacts, self.snapshots, self.golden, node.templates, self.clock)
-        self.reconciler = Reconciler(machinery, self.pool, self.golden)
+        self.reconciler = Reconciler(machinery, self.pool, self.golden, self.ledger)
 
     async def create(self, **changes: object) -> Sandbox:
         return (await self.lifecycle.create(ORG, new_sandbox(**changes))).sandbox

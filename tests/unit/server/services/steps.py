@@ -6,12 +6,15 @@ import asyncio
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 
 from opencomputer.server.contracts.driver import MachineId
 from opencomputer.server.contracts.stores import MachineState
 from opencomputer.server.domain.errors import OpenComputerError
+from opencomputer.server.domain.metering import Meter, counted
 from opencomputer.server.domain.sandbox import ACTIVE, Sandbox, SandboxState
 from opencomputer.server.domain.snapshot import Snapshot, SnapshotKind, SnapshotPurpose, SnapshotState
 from opencomputer.server.services.sandboxes.checkpoints import NewCheckpoint
@@ -232,7 +235,7 @@ def crashed(node: Node, folder: Path) -> Node:
     tables = Tables()
     for table in fields(Tables):
         if table.name != "before":
-            setattr(tables, table.name, dict(getattr(node.tables, table.name)))
+            setattr(tables, table.name, copy(getattr(node.tables, table.name)))
     host = MemoryHost(node.host.capabilities)
     host.memories = list(node.host.memories)
     for machine_id, machine in node.host.machines.items():
@@ -241,12 +244,25 @@ def crashed(node: Node, folder: Path) -> Node:
 
 
 def _copy(machine: MemoryMachine, host: MemoryHost) -> MemoryMachine:
-    copy = MemoryMachine(host, machine.spec, machine.token)
-    copy.identity, copy.limits, copy.paused = machine.identity, machine.limits, machine.paused
-    copy.writable, copy.egress = dict(machine.writable), machine.egress
+    same = MemoryMachine(host, machine.spec, machine.token)
+    same.identity, same.limits, same.paused = machine.identity, machine.limits, machine.paused
+    same.writable, same.egress = dict(machine.writable), machine.egress
     if machine.lost:
-        copy.die()
-    return copy
+        same.die()
+    return same
+
+
+def check_count(node: Node) -> None:
+    """What counts of each sandbox is what its row says, and no second of it counts twice."""
+    for row in node.tables.sandboxes.values():
+        mine = [each for each in node.tables.intervals if each.sandbox_id == row.id]
+        assert {each.meter: each.megabytes for each in mine if each.end is None} == counted(
+            row.state, row.shape
+        )
+        memory = [each for each in mine if each.meter is Meter.MEMORY]
+        for earlier, later in pairwise(memory):
+            assert earlier.end is not None
+            assert earlier.begin <= earlier.end <= later.begin
 
 
 def check_rest(node: Node, process: Process, *, tidy: bool = True) -> None:

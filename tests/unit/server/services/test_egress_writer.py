@@ -72,7 +72,7 @@ async def test_what_is_left_is_written_at_the_end(store: Store) -> None:
 
 
 async def test_the_end_of_a_node_does_not_wait_for_a_store_that_hangs(store: Store) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async with writer_of(store) as writer:
             store.stuck = True
             writer.record(EVENT)

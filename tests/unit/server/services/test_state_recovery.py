@@ -25,6 +25,7 @@ from tests.unit.server.services.steps import (
     WAKE,
     Operation,
     Steps,
+    check_count,
     check_rest,
     check_use,
     checkpointed,
@@ -67,6 +68,7 @@ async def test_a_crash_at_any_step_leaves_each_object_what_it_was_or_what_it_was
         async with node.process(recover=True) as process:
             assert node.sandbox(sandbox).state in (SandboxState.RUNNING, SandboxState.HIBERNATED)
             check_rest(node, process)
+            check_count(node)
             await check_use(node, process)
 
 
@@ -84,6 +86,7 @@ async def test_a_power_cut_at_any_step_loses_at_most_what_was_running(
                 assert after.state is SandboxState.HIBERNATED
             assert after.state is SandboxState.HIBERNATED or after.stop_reason is StopReason.CRASH
             check_rest(node, process)
+            check_count(node)
             await check_use(node, process)
 
 

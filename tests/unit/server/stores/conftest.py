@@ -15,6 +15,7 @@ from opencomputer.server.contracts.stores import (
     SandboxStore,
     SnapshotStore,
 )
+from opencomputer.server.contracts.usage import UsageStore
 from opencomputer.server.domain.sandbox import Sandbox
 from opencomputer.server.domain.secrets import NOTHING_SEALED, Sealing, Secret, SecretStore
 from opencomputer.server.domain.snapshot import Patch, Snapshot
@@ -27,6 +28,7 @@ from opencomputer.server.stores.sql.patches import SqlPatchStore
 from opencomputer.server.stores.sql.sandboxes import SqlSandboxStore
 from opencomputer.server.stores.sql.secrets import SqlSecretRows, SqlSecretStoreRows
 from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
+from opencomputer.server.stores.sql.usage import SqlUsageStore
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 from tests.support import rows
 from tests.support.memory.access import MemoryApiKeys, MemoryOrganisations
@@ -38,6 +40,7 @@ from tests.support.memory.stores import (
     MemorySnapshots,
     Tables,
 )
+from tests.support.memory.usage import MemoryUsage
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Stores:
     secret_stores: SecretStoreRows
     secrets: SecretRows
     holdings: HoldingRows
+    usage: UsageStore
 
     async def new_org(self) -> OrgId:
         organisation = rows.organisation()
@@ -97,6 +101,7 @@ def sql_stores(database: Database) -> Stores:
         SqlSecretStoreRows(database),
         SqlSecretRows(database),
         SqlHoldingRows(database),
+        SqlUsageStore(database),
     )
 
 
@@ -112,6 +117,7 @@ def memory_stores() -> Stores:
         MemorySecretStoreRows(tables),
         MemorySecretRows(tables),
         MemoryHoldingRows(tables),
+        MemoryUsage(tables),
     )
 
 

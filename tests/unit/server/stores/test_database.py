@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import traceback
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,10 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from opencomputer.server.domain.errors import Conflict
+from opencomputer.server.domain.errors import Conflict, NotReady
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.stores.sql.database import Database
-from opencomputer.server.stores.sql.tables import metadata
+from opencomputer.server.stores.sql.tables import machines, metadata
 from opencomputer.wire.ids import SandboxId
 from tests.support import rows
 from tests.unit.server.stores.conftest import sql_stores
@@ -199,7 +199,7 @@ async def test_whoever_is_cancelled_keeps_no_lock(tmp_path: Path) -> None:
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await _one_write(database)
     finally:
         await database.close()
@@ -209,3 +209,16 @@ async def _one_write(database: Database) -> None:
     async with database.write() as connection:
         await connection.execute(sa.text("UPDATE organisations SET name = 'x'"))
         await connection.execute(sa.text("SELECT count(*) FROM organisations"))
+
+
+async def test_who_gets_no_connection_is_told_to_come_back(tmp_path: Path) -> None:
+    database = Database.sqlite(tmp_path / "busy.db", patience_seconds=0.01)
+    await database.open()
+    async with AsyncExitStack() as held:
+        for _ in range(8):
+            await held.enter_async_context(database.read())
+        for refused in (database.rows(sa.select(sa.literal(1))), database.run(machines.delete())):
+            with pytest.raises(NotReady):
+                await refused
+    assert await database.rows(sa.select(sa.literal(1))) == [(1,)]
+    await database.close()

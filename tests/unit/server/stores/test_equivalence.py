@@ -24,6 +24,7 @@ from opencomputer.server.domain.sandbox import (
     StopReason,
 )
 from opencomputer.server.domain.snapshot import Patch, Snapshot, SnapshotKind, SnapshotPurpose, SnapshotState
+from opencomputer.server.domain.usage import Window
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 from tests.support import rows
@@ -71,6 +72,7 @@ class Play:
             layers=self._layers(),
             origin_layers=self._layers(),
             state=self.chance.choice([SandboxState.CREATING, SandboxState.HIBERNATED]),
+            shape=SandboxShape(4096, 1, self.chance.choice([20480, 30000])),
             from_checkpoint=self._checkpoint(),
             patch_source=self._checkpoint(),
         )
@@ -109,7 +111,8 @@ class Play:
         row = self.chance.choice(self.sandboxes)
         before = self.chance.choice([row.elasticity, row.elasticity, self._elasticity()])
         after, shape = self._elasticity(), self.chance.choice([None, SandboxShape(8192, 2, 20480)])
-        return lambda stores: stores.sandboxes.rescale(row.id, before, after, shape=shape)
+        at = rows.at(self.chance.randrange(1000))
+        return lambda stores: stores.sandboxes.rescale(row.id, before, after, at=at, shape=shape)
 
     def _elasticity(self) -> Elasticity:
         return Elasticity(
@@ -187,6 +190,7 @@ async def everything(stores: Stores, play: Play) -> object:
         [await stores.snapshots.protected(each) for each in _SOURCES],
         {row.id: row for row in await stores.machines.list()},
         await stores.snapshots.wanted(),
+        {row.id: await stores.usage.intervals_of(row.id, Window(0, 2**40)) for row in sandboxes},
     )
 
 

@@ -13,10 +13,11 @@ import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
-from sqlalchemy.exc import OperationalError
 
+from opencomputer.server.contracts.stores import DatabaseUnusable
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState, StopReason
 from opencomputer.server.stores.sql import database as database_module
+from opencomputer.server.stores.sql.copies import schema_of_file
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.wire.ids import OrgId, SandboxId
 from tests.support import rows
@@ -130,16 +131,25 @@ async def test_what_was_there_before_can_be_saved_and_put_to_sleep(migrated: Sto
     assert (asleep.machine_id, asleep.hibernation) == (None, checkpoint.id)
 
 
+def copies_in(folder: Path) -> list[tuple[str, int]]:
+    """Versions and modes of those that were made before a migration."""
+    return [(schema_of_file(copy), copy.stat().st_mode & 0o777) for copy in folder.glob("*.before-*.db")]
+
+
 async def test_a_migration_that_fails_leaves_the_old_database(tmp_path: Path) -> None:
-    """All of it happens in one transaction, so that the next attempt starts where this one did."""
+    """All of it happens in one transaction, so that the next attempt starts where this one did.
+
+    There is a copy of it besides, as it was.
+    """
     file = tmp_path / "old.db"
     write_0001(file)
     with closing(sqlite3.connect(file)) as raw:
         raw.execute("create table patches (in_the_way int)")
     database = Database.sqlite(file)
     try:
-        with pytest.raises(OperationalError):
+        with pytest.raises(DatabaseUnusable, match=r"version 0001 .*left as it was .*already exists"):
             await database.open()
+        assert copies_in(tmp_path) == [("0001", 0o600)]
         with closing(sqlite3.connect(file)) as raw:
             raw.execute("drop table patches")
             raw.commit()
@@ -148,3 +158,34 @@ async def test_a_migration_that_fails_leaves_the_old_database(tmp_path: Path) ->
         assert (await found(sql_stores(database), "sb-running")).layers == ()
     finally:
         await database.close()
+
+
+async def test_a_database_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "new.db"
+    database = Database.sqlite(file)
+    await database.open()
+    await database.close()
+    with closing(sqlite3.connect(file)) as raw:
+        raw.execute("update alembic_version set version_num = '9999'")
+        raw.commit()
+    again = Database.sqlite(file)
+    with pytest.raises(DatabaseUnusable, match=r"has version 9999.*a newer OpenComputer has used it"):
+        await again.open()
+    await again.close()
+    assert schema_of_file(file) == "9999"
+
+
+async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "new.db").write_bytes(b"no database at all" * 1000)
+    database = Database.sqlite(tmp_path / "new.db")
+    with pytest.raises(DatabaseUnusable, match="cannot be read as a database"):
+        await database.open()
+    await database.close()
+
+
+async def test_a_database_that_needs_nothing_is_not_copied(tmp_path: Path) -> None:
+    for _ in range(2):
+        database = Database.sqlite(tmp_path / "new.db")
+        await database.open()
+        await database.close()
+    assert copies_in(tmp_path) == []

@@ -46,6 +46,7 @@ FIELDS: SandboxFields = {
     "recovered": 2,
     "file_url_epoch": "an epoch",
     "preview_token_hash": "a hash",
+    "idempotency_key": None,
 }
 
 

@@ -18,8 +18,10 @@ from opencomputer.server.domain.sessions.agents import (
     LogLine,
     Reason,
     Revision,
+    ScheduleSync,
 )
 from opencomputer.server.domain.sessions.credentials import ModelCredential
+from opencomputer.server.domain.sessions.schedules import WantedSchedule
 from opencomputer.server.domain.sessions.skills import SkillBundle
 from opencomputer.wire.ids import AgentId, DeploymentId, RevisionId
 
@@ -59,7 +61,7 @@ class Edit:
 
     `agent` has its bindings as they will be; its revision, version and times are as before. `behaviour` None:
     it stays. Without `activate`, a new behaviour becomes a revision and no more. `deployment` None: the
-    change is none, as when an earlier revision is activated.
+    change is none, as when an earlier revision is activated. `schedules` None: they stay.
     """
 
     agent: Agent
@@ -69,6 +71,7 @@ class Edit:
     rotation: ModelCredential | None = None
     activate: bool = True
     deployment: DeploymentRequest | None = None
+    schedules: Sequence[WantedSchedule] | None = None
 
 
 def first_revision(agent_id: AgentId, behaviour: Behaviour, made: Made) -> Revision:
@@ -119,6 +122,7 @@ def change_of(before: Agent, edit: Edit, earlier: Sequence[Revision], made: Made
         activation=_activation(before.id, before.revision, active, made) if moved else None,
         credential=edit.credential,
         rotation=edit.rotation,
+        schedules=None if edit.schedules is None else ScheduleSync(edit.schedules, made.at),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.server.domain.sessions.credentials import ModelCredential
 from opencomputer.server.domain.sessions.errors import ModelRuntimeMismatch, PayloadTooLarge
+from opencomputer.server.domain.sessions.schedules import WantedSchedule
 from opencomputer.server.domain.sessions.session import SessionLimits
 from opencomputer.server.domain.sessions.skills import SkillBundle
 from opencomputer.wire.ids import AgentId, DeploymentId, OrgId, RevisionId
@@ -166,11 +167,19 @@ class AgentVersion:
 
 
 @dataclass(frozen=True)
+class ScheduleSync:
+    """The schedules that an agent has from then on, and no others."""
+
+    wanted: Sequence[WantedSchedule]
+    at: datetime
+
+
+@dataclass(frozen=True)
 class AgentChange:
     """One accepted change, to be written as a whole. `agent` is how it is afterwards.
 
     `version` is the one it was made from. `revision`, `bundle` and `credential` are new ones; `rotation` is a
-    credential with a new key.
+    credential with a new key. `schedules` None: they stay as they are.
     """
 
     agent: Agent
@@ -183,6 +192,7 @@ class AgentChange:
     activation: Activation | None = None
     credential: ModelCredential | None = None
     rotation: ModelCredential | None = None
+    schedules: ScheduleSync | None = None
 
     @property
     def snapshot(self) -> AgentVersion | None:

@@ -65,6 +65,12 @@ class LimitReached(Unprocessable):
     code = "limit_reached"
 
 
+class InvalidCron(Unprocessable):
+    """A schedule needs five cron fields that some day fit, and the name of a time zone, or none."""
+
+    code = "invalid_cron"
+
+
 class AgentNotDeployed(Unprocessable):
     """The agent has no active revision yet."""
 
@@ -87,6 +93,10 @@ class NameConflict(Conflict):
     """Another agent has this name, and is configured differently."""
 
     code = "name_conflict"
+
+
+class NameTaken(NameConflict):
+    """The agent has another one of this name."""
 
 
 class SessionArchived(Conflict):

@@ -21,13 +21,12 @@ from opencomputer.server.domain.sessions.session import (
 )
 from opencomputer.wire.ids import TurnId
 
-_HTTP_REQUEST = "http.request"
 _GITHUB = "github."
 
 
 def is_input(event_type: str) -> bool:
     """Whether events of this type are what turns consume."""
-    return event_type in (events.USER_MESSAGE, _HTTP_REQUEST) or event_type.startswith(_GITHUB)
+    return event_type in (events.USER_MESSAGE, events.HTTP_REQUEST) or event_type.startswith(_GITHUB)
 
 
 def changes_state(event_type: str) -> bool:

@@ -10,8 +10,8 @@ import json
 
 from opencomputer.server.domain.sessions.events import USER_MESSAGE, Event, Json
 
-_OWN = frozenset({"client", "http", "api"})
-"""Sources whose user messages come from people who may tell the agent what to do."""
+_OWN = frozenset({"client", "http", "api", "schedule"})
+"""Sources whose user messages come from people who may tell the agent what to do, now or by a schedule."""
 
 NOTICE = "[OpenComputer]"
 """What is not an input, but said by the server itself, begins like this."""

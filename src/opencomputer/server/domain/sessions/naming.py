@@ -10,11 +10,16 @@ from opencomputer.wire.ids import (
     DeploymentId,
     DestinationId,
     EventId,
+    HookId,
     ModelCredentialId,
     RevisionId,
+    ScheduleId,
+    ScheduleRunId,
     SessionId,
     TurnId,
 )
+
+HOOK_TOKEN_PREFIX = "ochk_v1_"
 
 
 def _random() -> str:
@@ -59,3 +64,20 @@ def new_destination_id() -> DestinationId:
 
 def new_delivery_id() -> DeliveryId:
     return DeliveryId(f"dlv_{_random()}")
+
+
+def new_schedule_id() -> ScheduleId:
+    return ScheduleId(f"sch_{_random()}")
+
+
+def new_schedule_run_id() -> ScheduleRunId:
+    return ScheduleRunId(f"srn_{_random()}")
+
+
+def new_hook_id() -> HookId:
+    return HookId(f"hk_{_random()}")
+
+
+def new_hook_token() -> str:
+    """What a hook's URL ends with. Whoever has it may start sessions."""
+    return HOOK_TOKEN_PREFIX + secrets.token_urlsafe(32)

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from opencomputer.server.http import render
 from opencomputer.server.http.auth import Live, ServicesOf
 from opencomputer.server.http.body import json_body
+from opencomputer.server.http.description import not_offered
 from opencomputer.server.services.sandboxes.agents import AgentRequest
 from opencomputer.wire.agents import AgentView, Prompt, StartAgent
 from opencomputer.wire.ids import ProcessId
@@ -18,7 +19,12 @@ from opencomputer.wire.processes import Signal
 router = APIRouter(prefix="/sandboxes/{sandbox_id}/agent")
 
 
-@router.post("", status_code=201, response_model_exclude_none=True)
+@router.post(
+    "",
+    status_code=201,
+    response_model_exclude_none=True,
+    responses=not_offered("The sandbox's template has no agent runner."),
+)
 async def start(
     live: Live, services: ServicesOf, body: Annotated[StartAgent, Depends(json_body(StartAgent))]
 ) -> AgentView:

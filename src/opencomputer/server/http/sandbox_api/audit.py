@@ -11,6 +11,7 @@ from opencomputer.server.domain.egress import check_patterns
 from opencomputer.server.domain.egress_events import Decision, EgressQuery, RecordedEvent
 from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.server.http.auth import Key, ServicesOf
+from opencomputer.server.http.description import query
 from opencomputer.wire.audit import (
     DEFAULT_AUDIT_PAGE,
     JSON_LINES,
@@ -24,9 +25,17 @@ router = APIRouter(prefix="/sandboxes/{sandbox_id}/audit")
 
 _MAX_POSITION = 2**63 - 1
 _DECISIONS: dict[str, Decision] = {"allowed": "allowed", "denied": "denied"}
+_QUERY = {
+    "parameters": [
+        query("after", "only events behind this position", type="integer", minimum=0),
+        query("limit", "how many at most", type="integer", minimum=1, maximum=MAX_AUDIT_PAGE),
+        query("decision", "only these", enum=[*_DECISIONS]),
+        query("host", "a pattern of hosts"),
+    ]
+}
 
 
-@router.get("", response_model=None)
+@router.get("", response_model=None, responses={200: {"model": AuditPage}}, openapi_extra=_QUERY)
 async def audit(sandbox_id: str, caller: Key, services: ServicesOf, request: Request) -> AuditPage | Response:
     query = _query(caller.org_id, SandboxId(sandbox_id), request.query_params)
     events = [_view(each) for each in await services.audit.find(query)]

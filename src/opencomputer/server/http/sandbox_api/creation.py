@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.elasticity import check_cap
-from opencomputer.server.domain.errors import InvalidInput, NotSupported
+from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.server.domain.limits import check_environment, check_metadata, resolve_shape
 from opencomputer.server.domain.previews import wanted_token
 from opencomputer.server.domain.sandbox import Sandbox
 from opencomputer.server.domain.snapshot import Snapshot
+from opencomputer.server.http.sandbox_api.inline_webhooks import checked_webhooks
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sandboxes.build_log import BuildLine, Listener, nobody
 from opencomputer.server.services.sandboxes.forks import fork_shape
@@ -75,7 +76,6 @@ async def carry_out(services: Services, org_id: OrgId, creation: Creation, log: 
 async def _request(
     services: Services, org_id: OrgId, body: CreateSandbox, key: str | None, fingerprint: str
 ) -> NewSandbox:
-    _refuse_later_parts(body)
     shape = resolve_shape(
         body.memory_mb, body.cpu_count, body.disk_mb, disk_cap_mb=services.presentation.disk_cap_mb
     )
@@ -83,6 +83,7 @@ async def _request(
     check_environment(body.envs or {})
     check_metadata(body.metadata or {})
     allowlist = checked_hosts(body.egress_allowlist or [], "egressAllowlist")
+    webhooks = await checked_webhooks(services, body.webhooks or [])
     holding = SealingRequest(named=body.secret_store or None, plain=body.envs or {})
     return NewSandbox(
         template=body.template_id,
@@ -97,6 +98,7 @@ async def _request(
         secret_stores=holding.chain,
         egress_allowlist=allowlist,
         sealing=await services.sealings.seal(org_id, holding),
+        webhooks=services.webhooks.records.inline(org_id, webhooks),
     )
 
 
@@ -108,15 +110,6 @@ def _preview_token(services: Services, org_id: OrgId, body: CreateSandbox, key: 
         naming.new_preview_token() if key is None else services.access.derived_token("preview", org_id, key)
     )
     return wanted_token(body.preview_auth) or made
-
-
-def _refuse_later_parts(body: CreateSandbox) -> None:
-    parts = {
-        "webhooks": body.webhooks,
-    }
-    for name, value in parts.items():
-        if value:
-            raise NotSupported(f"{name} is not supported by this server yet", field=name)
 
 
 async def _source(

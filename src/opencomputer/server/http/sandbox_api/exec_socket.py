@@ -29,6 +29,8 @@ from opencomputer.wire.ids import ProcessId
 
 router = APIRouter(prefix="/sandboxes/{sandbox_id}")
 
+_STDIN_END = frames.encode(frames.STDIN_END)
+
 
 @router.websocket("/exec/{session_id}")
 async def attach(websocket: WebSocket, session_id: str) -> None:
@@ -58,12 +60,14 @@ async def _converse(
     writer = _AgentWriter(websocket, live, attachment) if is_agent else _Writer(websocket, attachment)
     async with translating_loss(live):
         await run_until_one_ends(
-            writer.run(), _read(websocket, attachment), until_ended(websocket, live, caller)
+            writer.run(),
+            _read(websocket, attachment, is_agent=is_agent),
+            until_ended(websocket, live, caller),
         )
 
 
-async def _read(websocket: WebSocket, attachment: SessionAttachment) -> None:
-    """Input from the client. Anything that is not an input frame is ignored."""
+async def _read(websocket: WebSocket, attachment: SessionAttachment, *, is_agent: bool) -> None:
+    """Input from the client. Anything that is not an input frame is ignored; an agent's input has no end."""
     while True:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
@@ -71,6 +75,8 @@ async def _read(websocket: WebSocket, attachment: SessionAttachment) -> None:
         data = message.get("bytes") or b""
         if len(data) > 1 and data[0] == frames.STDIN:
             await attachment.write(data[1:])
+        elif data[:1] == _STDIN_END and not is_agent:
+            await attachment.close_input()
 
 
 class _Writer:

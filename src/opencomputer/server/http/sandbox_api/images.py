@@ -13,6 +13,7 @@ from opencomputer.server.domain.builds import ImageRow
 from opencomputer.server.domain.errors import InvalidInput, NotFound
 from opencomputer.server.http.auth import Key, ServicesOf
 from opencomputer.server.http.body import MAX_IMAGE_BODY_BYTES, json_body
+from opencomputer.server.http.description import BUILD_STREAM
 from opencomputer.server.http.sse import BuildStream, wants_stream
 from opencomputer.server.services.sandboxes.build_log import Listener, nobody
 from opencomputer.wire.images import BuildImage, ImageView
@@ -26,7 +27,9 @@ async def list_images(caller: Key, services: ServicesOf) -> list[ImageView]:
     return [view(row) for row in await services.images.list(caller.org_id)]
 
 
-@router.post("", status_code=201, response_model=ImageView, response_model_exclude_none=True)
+@router.post(
+    "", status_code=201, response_model=ImageView, response_model_exclude_none=True, responses=BUILD_STREAM
+)
 async def build_image(
     request: Request,
     caller: Key,

@@ -9,10 +9,12 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response
 
 from opencomputer.server.domain.errors import InvalidInput
-from opencomputer.server.domain.previews import check_port
+from opencomputer.server.domain.previews import PreviewAddress, check_port
 from opencomputer.server.http.auth import Key, ServicesOf
 from opencomputer.server.http.body import json_body
-from opencomputer.server.http.preview_urls import grant_view, preview_view
+from opencomputer.server.http.description import repeated
+from opencomputer.server.http.preview_urls import grant_view, preview_view, url_under
+from opencomputer.server.services.sandboxes.previews import WantedPreview
 from opencomputer.wire.ids import GrantId, SandboxId
 from opencomputer.wire.previews import CreateGrant, CreatePreview, GrantView, PreviewView, RotatedView
 
@@ -35,7 +37,13 @@ def _port_of(request: Request) -> _Port:
 PortOf = Annotated[_Port, Depends(_port_of)]
 
 
-@router.post("", status_code=201, response_model=PreviewView, response_model_exclude_none=True)
+@router.post(
+    "",
+    status_code=201,
+    response_model=PreviewView,
+    response_model_exclude_none=True,
+    responses=repeated(PreviewView),
+)
 async def create(
     request: Request,
     sandbox_id: str,
@@ -50,7 +58,9 @@ async def create(
             field="authConfig",
         )
     domain = body.domain.lower().rstrip(".") if body.domain else None
-    made = await services.previews.records.register(caller.org_id, SandboxId(sandbox_id), body.port, domain)
+    address = PreviewAddress(SandboxId(sandbox_id), body.port, domain or services.presentation.sandbox_domain)
+    wanted = WantedPreview(body.port, domain, url_under(request, services, address.host))
+    made = await services.previews.records.register(caller.org_id, SandboxId(sandbox_id), wanted)
     view = preview_view(request, services, made.preview)
     if made.is_new:
         return view

@@ -14,7 +14,9 @@ from opencomputer.server.domain.sandbox import TERMINAL, SandboxState, stored_as
 from opencomputer.server.http import render
 from opencomputer.server.http.auth import DataPlane, Key, ServicesOf
 from opencomputer.server.http.body import MAX_IMAGE_BODY_BYTES, json_body
+from opencomputer.server.http.description import BUILD_STREAM
 from opencomputer.server.http.sandbox_api.creation import carry_out, prepare
+from opencomputer.server.http.sandbox_api.inline_webhooks import inline_views
 from opencomputer.server.http.sse import BuildStream, wants_stream
 from opencomputer.server.services.sandboxes.build_log import Listener, nobody
 from opencomputer.server.services.sandboxes.lifecycle import MAX_PAGE
@@ -25,6 +27,12 @@ control = APIRouter(prefix="/sandboxes")
 data_plane = APIRouter(prefix="/sandboxes/{sandbox_id}")
 
 MAX_IDEMPOTENCY_KEY = 255
+IDEMPOTENCY_HEADER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "the same request with the same key is done once, and gets the same answer",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY},
+}
 _LISTABLE = {
     each.value: stored_as(each)
     for each in (SandboxState.RUNNING, SandboxState.HIBERNATED, SandboxState.STOPPED)
@@ -42,7 +50,13 @@ def idempotency_key(request: Request) -> str | None:
     return key
 
 
-@control.post("", status_code=201, response_model=SandboxView, response_model_exclude_none=True)
+@control.post(
+    "",
+    status_code=201,
+    response_model=SandboxView,
+    response_model_exclude_none=True,
+    responses=BUILD_STREAM,
+)
 async def create(
     request: Request,
     caller: Key,
@@ -56,7 +70,10 @@ async def create(
     async def make(log: Listener) -> SandboxView:
         made = await carry_out(services, caller.org_id, creation, log)
         token = creation.preview_token_of(made.sandbox)
-        return render.sandbox(request, services, made.sandbox, preview_token=token, warnings=made.warnings)
+        view = render.sandbox(request, services, made.sandbox, preview_token=token, warnings=made.warnings)
+        if body.webhooks:
+            view.webhooks = await inline_views(services, made.sandbox, body.webhooks)
+        return view
 
     async def undo(made: SandboxView) -> None:
         if key is None:

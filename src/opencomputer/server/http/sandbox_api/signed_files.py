@@ -15,6 +15,7 @@ from opencomputer.server.http import render
 from opencomputer.server.http.auth import DataPlane, Key, ServicesOf, services_of, use_sandbox
 from opencomputer.server.http.body import json_body
 from opencomputer.server.http.contents import answer_with_file, store_body
+from opencomputer.server.http.description import query, raw_body
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.wire.file_urls import FileUrlView, SignFileUrl
@@ -22,6 +23,13 @@ from opencomputer.wire.ids import SandboxId
 
 router = APIRouter(prefix="/sandboxes/{sandbox_id}/files")
 control = APIRouter(prefix="/sandboxes/{sandbox_id}/files")
+_SIGNED = {
+    "parameters": [
+        query("path", "as it was signed", required=True),
+        query("expires", "as it was signed", required=True),
+        query("signature", "what permits it", required=True),
+    ]
+}
 
 SignBody = Annotated[SignFileUrl, Depends(json_body(SignFileUrl))]
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 !#$&+.^_`{}~()=@-]")
@@ -82,8 +90,8 @@ class _Permitted:
         return await use_sandbox(request, org_id, sandbox_id)
 
 
-@router.head("/download", response_class=Response)
-@router.get("/download", response_class=Response)
+@router.head("/download", response_class=Response, openapi_extra=_SIGNED)
+@router.get("/download", response_class=Response, openapi_extra=_SIGNED)
 async def download(
     request: Request, live: Annotated[LiveSandbox, Depends(_Permitted(FileOperation.DOWNLOAD))]
 ) -> Response:
@@ -97,7 +105,7 @@ async def download(
     return await answer_with_file(request, live, path, headers)
 
 
-@router.put("/upload", status_code=204)
+@router.put("/upload", status_code=204, openapi_extra={**_SIGNED, **raw_body("application/octet-stream")})
 async def upload(
     request: Request, live: Annotated[LiveSandbox, Depends(_Permitted(FileOperation.UPLOAD))]
 ) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import JSONResponse, Response
@@ -13,16 +13,26 @@ from opencomputer.server.domain.builds import NamedSnapshot
 from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.server.http.auth import Key, ServicesOf
 from opencomputer.server.http.body import MAX_IMAGE_BODY_BYTES, json_body
+from opencomputer.server.http.description import BUILD_STREAM
 from opencomputer.server.http.sse import BuildStream, wants_stream
 from opencomputer.server.services.sandboxes.build_log import Listener, nobody
 from opencomputer.wire.images import CreateSnapshot, ImageView, PublishedView
 
+_IN_BACKGROUND: dict[int | str, dict[str, Any]] = {
+    202: {"model": ImageView, "description": "With `async`: it is being built."}
+}
 router = APIRouter(prefix="/snapshots")
 
 _TRUE = frozenset({"1", "true", "yes"})
 
 
-@router.post("", status_code=201, response_model=ImageView, response_model_exclude_none=True)
+@router.post(
+    "",
+    status_code=201,
+    response_model=ImageView,
+    response_model_exclude_none=True,
+    responses=BUILD_STREAM | _IN_BACKGROUND,
+)
 async def create(
     request: Request,
     caller: Key,

@@ -7,10 +7,12 @@ from fastapi import APIRouter
 from opencomputer.server.domain.errors import NotFound, NotSupported
 from opencomputer.server.domain.templates import template_name
 from opencomputer.server.http.auth import Key, ServicesOf
+from opencomputer.server.http.description import not_offered
 from opencomputer.server.services.facade import Services
 from opencomputer.wire.templates import TemplateView
 
 router = APIRouter(prefix="/templates")
+_NOT_HERE = not_offered("Templates are made and removed with `oc template` on the server's machine.")
 
 
 @router.get("")
@@ -23,7 +25,7 @@ async def get(name: str, _caller: Key, services: ServicesOf) -> TemplateView:
     return _view(_known(services, name))
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, responses=_NOT_HERE)
 async def build(_caller: Key) -> None:
     """Templates come from recipes and from OCI images, not from Dockerfiles."""
     raise NotSupported(
@@ -31,7 +33,7 @@ async def build(_caller: Key) -> None:
     )
 
 
-@router.delete("/{name}", status_code=204)
+@router.delete("/{name}", status_code=204, responses=_NOT_HERE)
 async def delete(name: str, _caller: Key, services: ServicesOf) -> None:
     """Templates are the node's and every organisation's at once, and keys are an organisation's.
 

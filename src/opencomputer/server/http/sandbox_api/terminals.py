@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
@@ -12,7 +13,7 @@ from opencomputer.server.http.auth import Live, ServicesOf
 from opencomputer.server.http.body import json_body
 from opencomputer.server.services.sandboxes.sessions import SIGKILL
 from opencomputer.wire.ids import ProcessId
-from opencomputer.wire.processes import CreateTerminal, ResizeTerminal, TerminalView
+from opencomputer.wire.processes import CreateTerminal, ListedTerminal, ResizeTerminal, TerminalView
 
 router = APIRouter(prefix="/sandboxes/{sandbox_id}/pty")
 
@@ -24,6 +25,22 @@ async def create(
     size = TerminalSize(body.columns, body.rows)
     record = await services.sessions.open_terminal(live, size, body.shell)
     return TerminalView(session_id=record.id, sandbox_id=live.id)
+
+
+@router.get("")
+async def list_terminals(live: Live, services: ServicesOf) -> list[ListedTerminal]:
+    return [
+        ListedTerminal(
+            session_id=record.id,
+            sandbox_id=live.id,
+            # Nobody chose one: the first shell that the machine has.
+            command=record.argv[0] if record.argv[1:2] != ("-c",) else "login shell",
+            running=record.exit is None,
+            started_at=datetime.fromtimestamp(record.started_at, UTC),
+            attached_clients=record.attached,
+        )
+        for record in await services.sessions.terminals(live)
+    ]
 
 
 @router.post("/{session_id}/resize")

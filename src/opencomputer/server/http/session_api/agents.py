@@ -11,6 +11,7 @@ from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.server.domain.sessions.agents import Agent
 from opencomputer.server.domain.sessions.session import SessionLimits
 from opencomputer.server.http.auth import ServicesOf
+from opencomputer.server.http.description import repeated
 from opencomputer.server.http.render import public_origin
 from opencomputer.server.http.session_api import agent_views
 from opencomputer.server.http.session_api.auth import Durable, OrgKey
@@ -34,7 +35,7 @@ BOUNDS = Bounds(100, 200)
 """Of everything about agents that has no other."""
 
 
-@router.post("")
+@router.post("", status_code=201, responses=repeated(DurableAgentView))
 async def create(
     request: Request,
     response: Response,

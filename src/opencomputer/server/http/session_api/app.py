@@ -5,7 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from opencomputer.server.http.description import Conventions, describe
 from opencomputer.server.http.session_api import (
+    agent_urls,
     agents,
     client_tokens,
     credentials,
@@ -13,15 +15,20 @@ from opencomputer.server.http.session_api import (
     deployments,
     destinations,
     events,
+    hooks,
     joint_checkpoints,
     messages,
+    schedules,
     sessions,
     skills,
     unsupported,
 )
+from opencomputer.server.http.session_api.auth import CREDENTIALS, SCHEMES
 from opencomputer.server.http.session_api.browsers import CrossOrigin
 from opencomputer.server.http.session_api.errors import install_error_handlers
+from opencomputer.server.http.session_api.idempotency import DESCRIPTION, key_of
 from opencomputer.server.services.facade import Services
+from opencomputer.wire.refusals import SessionRefusal
 
 PREFIX = "/v3"
 # Fixed segments are matched before parameters: what has some where others have an id stands first.
@@ -36,12 +43,24 @@ _ROUTERS: tuple[APIRouter, ...] = (
     sessions.router,
     agents.router,
     deployments.router,
+    hooks.router,
+    schedules.router,
     skills.router,
     credentials.router,
 )
 
 
-def create_session_api(services: Services) -> ASGIApp:
+_CONVENTIONS = Conventions(
+    summary="Durable agents and sessions",
+    refusal=SessionRefusal,
+    schemes=SCHEMES,
+    credentials=CREDENTIALS,
+    headers={key_of: DESCRIPTION},
+)
+
+
+def session_api(services: Services) -> FastAPI:
+    """The routes, without what browsers of other origins need."""
     app = FastAPI(
         title="OpenComputer durable sessions",
         redirect_slashes=False,
@@ -53,8 +72,26 @@ def create_session_api(services: Services) -> ASGIApp:
     install_error_handlers(app)
     for router in _ROUTERS:
         app.include_router(router, prefix=PREFIX)
-    app.include_router(unsupported.agent_urls)
-    return CrossOrigin(app)
+    app.include_router(agent_urls.router)
+    described = [*((PREFIX, each) for each in _ROUTERS), ("", agent_urls.router)]
+    describe(app, described, _CONVENTIONS)
+    return app
+
+
+def create_session_api(services: Services) -> ASGIApp:
+    return _for_browsers(session_api(services))
+
+
+def _for_browsers(app: ASGIApp) -> ASGIApp:
+    """Pages may call /v3. An agent's URL is for programs."""
+    open_to_all = CrossOrigin(app)
+
+    async def chosen(scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope.get("path", "")
+        inner = app if path.startswith(agent_urls.AGENT_URL_PREFIX) else open_to_all
+        await inner(scope, receive, send)
+
+    return chosen
 
 
 class SessionApiPaths:
@@ -66,7 +103,7 @@ class SessionApiPaths:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope.get("path", "")
-        below = path == PREFIX or path.startswith((f"{PREFIX}/", unsupported.AGENT_URL_PREFIX))
+        below = path == PREFIX or path.startswith((f"{PREFIX}/", agent_urls.AGENT_URL_PREFIX))
         await (self._session_api if below and scope["type"] != "lifespan" else self._app)(
             scope, receive, send
         )

@@ -5,7 +5,8 @@ Routes take `OrgKey`; only those that a client token opens too take `Reader`, `S
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
@@ -14,6 +15,7 @@ from opencomputer.server.domain.access import KeyCaller
 from opencomputer.server.domain.errors import Forbidden, Unauthenticated
 from opencomputer.server.domain.naming import API_KEY_PREFIX
 from opencomputer.server.domain.sessions.access import Scope, SessionCaller, check_session
+from opencomputer.server.http.auth import SCHEMES as SANDBOX_API_SCHEMES
 from opencomputer.server.http.auth import services_of
 from opencomputer.server.services.facade import Services
 from opencomputer.server.services.sessions.facade import DurableServices
@@ -25,6 +27,10 @@ _NOBODY = "a valid API key, or client token, is required"
 def durable_of(connection: HTTPConnection) -> DurableServices:
     """The services of durable sessions."""
     return services_of(connection).durable
+
+
+async def _durable(connection: HTTPConnection) -> DurableServices:
+    return durable_of(connection)
 
 
 def wants_stream(connection: HTTPConnection) -> bool:
@@ -88,7 +94,24 @@ def _checked(request: Request, caller: SessionCaller, scope: Scope) -> SessionCa
     return caller
 
 
-Durable = Annotated[DurableServices, Depends(durable_of)]
+_KEY = ("apiKey", "bearer")
+CREDENTIALS: Mapping[Callable[..., object], tuple[str, ...]] = {
+    _require_key: _KEY,
+    _require_reader: (*_KEY, "clientToken"),
+    _require_stream_reader: (*_KEY, "clientToken"),
+    _require_steerer: (*_KEY, "clientToken"),
+}
+"""What each of these takes, in the words of the OpenAPI document."""
+SCHEMES: Mapping[str, dict[str, Any]] = {
+    **{scheme: SANDBOX_API_SCHEMES[scheme] for scheme in _KEY},
+    "clientToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "a token for the session in the path; of streams in the query as `token`",
+    },
+}
+
+Durable = Annotated[DurableServices, Depends(_durable)]
 OrgKey = Annotated[KeyCaller, Depends(_require_key)]
 Reader = Annotated[SessionCaller, Depends(_require_reader)]
 """May read the session of the path, which the path calls `session_id`; whether there is one is not known."""

@@ -63,6 +63,7 @@ def json_body(model: type[Model], most: int = MAX_BODY_BYTES) -> Callable[[Reque
     async def parse(request: Request) -> Model:
         return (await sent(request)).value
 
+    parse.__annotations__["return"] = model
     return parse
 
 
@@ -70,19 +71,22 @@ def sent_body(model: type[Model], most: int = MAX_BODY_BYTES) -> Callable[[Reque
     """The same, with the whole of what was sent. Raises InvalidInput naming what is wrong, and where."""
 
     async def parse(request: Request) -> Sent[Model]:
-        _check_media_type(request)
+        check_media_type(request)
         body = (await read_body(request, most)).strip() or b"{}"
         if len(body) > _LARGE_BYTES:
             return await asyncio.to_thread(_parse, model, body)
         return _parse(model, body)
 
+    # What it gives is `model` with the rest; what is to be sent is `model`.
+    parse.__annotations__["return"] = model
     return parse
 
 
-def _check_media_type(request: Request) -> None:
+def check_media_type(request: Request, *, required: bool = False) -> None:
+    """Raises UnsupportedMediaType for another one than that of JSON, and where one is `required` for none."""
     media_type = request.headers.get("content-type", "").strip()
     # `fetch` names the type of a text by itself, and whoever sends nothing names none.
-    if not media_type or request.headers.get("content-length") == "0":
+    if not required and (not media_type or request.headers.get("content-length") == "0"):
         return
     charset = _CHARSET.search(media_type)
     if not _JSON.fullmatch(media_type.partition(";")[0].strip()):
@@ -91,13 +95,19 @@ def _check_media_type(request: Request) -> None:
         raise UnsupportedMediaType("the body must be in UTF-8")
 
 
-def _parse(model: type[Model], body: bytes) -> Sent[Model]:
+def json_value(body: bytes) -> Any:
+    """What stands in a body. Raises InvalidInput unless that is one JSON value."""
     try:
-        whole = from_json(body, allow_inf_nan=False)
+        value: Any = from_json(body, allow_inf_nan=False)
         # A number may be too large for what numbers are here: that must not come back as `Infinity`.
-        json.dumps(whole, allow_nan=False)
+        json.dumps(value, allow_nan=False)
     except ValueError as error:
         raise InvalidInput(f"the body is not valid JSON: {error}") from error
+    return value
+
+
+def _parse(model: type[Model], body: bytes) -> Sent[Model]:
+    whole = json_value(body)
     if not isinstance(whole, dict):
         raise InvalidInput("the body must be a JSON object")
     try:

@@ -7,7 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from opencomputer.server.domain.errors import InvalidInput
-from opencomputer.server.domain.sessions.destinations import Delivery, DeliveryFilter, DeliveryStatus
+from opencomputer.server.domain.sessions.destinations import Delivery, DeliveryFilter
+from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
 from opencomputer.server.http.session_api.auth import Durable, OrgKey
 from opencomputer.server.http.session_api.paging import Bounds, limit_of
 from opencomputer.wire.destinations import DeliveriesView, DeliveryView

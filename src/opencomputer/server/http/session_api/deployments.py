@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from opencomputer.server.domain.errors import Conflict, InvalidInput, NotSupported
+from opencomputer.server.domain.errors import Conflict, InvalidInput
 from opencomputer.server.domain.sessions.errors import Unsupported
 from opencomputer.server.domain.sessions.idempotency import checked_key, request_hash
 from opencomputer.server.domain.sessions.skills import (
@@ -18,6 +18,7 @@ from opencomputer.server.domain.sessions.skills import (
     is_executable,
     mode_of,
 )
+from opencomputer.server.http.description import repeated
 from opencomputer.server.http.session_api import agent_views
 from opencomputer.server.http.session_api.agents import BOUNDS
 from opencomputer.server.http.session_api.auth import Durable, OrgKey
@@ -25,6 +26,7 @@ from opencomputer.server.http.session_api.body import Sent, sent_body
 from opencomputer.server.http.session_api.credentials import deployer_of
 from opencomputer.server.http.session_api.idempotency import IdempotencyKey
 from opencomputer.server.http.session_api.paging import Bounds, limit_of, page, page_of
+from opencomputer.server.http.session_api.schedules import wanted
 from opencomputer.server.services.sessions.deployments import InlineDeployment
 from opencomputer.wire.durable_agents import (
     ActivatedView,
@@ -56,7 +58,7 @@ class NotLinked(Conflict):
     code = "not_linked"
 
 
-@router.post("/deployments", status_code=201)
+@router.post("/deployments", status_code=201, responses=repeated(DeploymentAnswer))
 async def deploy(
     agent: str,
     response: Response,
@@ -68,8 +70,8 @@ async def deploy(
     """201 for a new one, 200 for the one that the same request made before."""
     body = sent.value
     key = checked_key(body.idempotency_key, "idempotency_key") or header
-    wanted = await _inline(body.input, activate=body.activate, key=key, whole=sent.whole)
-    edited = await durable.deployments.deploy(caller.org_id, agent, deployer_of(caller), wanted)
+    deployment = await _inline(body.input, activate=body.activate, key=key, whole=sent.whole)
+    edited = await durable.deployments.deploy(caller.org_id, agent, deployer_of(caller), deployment)
     assert edited.deployment is not None
     response.status_code = 200 if edited.replayed else 201
     return DeploymentAnswer(deployment=agent_views.deployment(edited.agent, edited.deployment))
@@ -137,8 +139,8 @@ async def create_revision(
     """The shorthand for an inline deployment."""
     body = sent.value
     key = checked_key(body.idempotency_key, "idempotency_key") or header
-    wanted = await _inline(body.input or body, activate=body.activate, key=key, whole=sent.whole)
-    edited = await durable.deployments.deploy(caller.org_id, agent, deployer_of(caller), wanted)
+    deployment = await _inline(body.input or body, activate=body.activate, key=key, whole=sent.whole)
+    edited = await durable.deployments.deploy(caller.org_id, agent, deployer_of(caller), deployment)
     assert edited.deployment is not None
     return agent_views.deployed(edited.agent, edited.deployment)
 
@@ -196,6 +198,7 @@ async def _inline(given: DeployInput, *, activate: bool, key: str | None, whole:
         skills=skills,
         activate=activate,
         idempotency_key=key,
+        schedules=None if given.schedules is None else [wanted(each) for each in given.schedules],
         request_hash=request_hash({name: value for name, value in whole.items() if name not in unhashed}),
     )
 
@@ -212,8 +215,6 @@ def _check_offered(given: DeployInput) -> None:
         raise Unsupported("input.runtime: only the default one can be deployed", field="input.runtime")
     if given.mcp or given.mcp_servers:
         raise Unsupported("input: MCP servers cannot be configured", field="input")
-    if given.schedules:
-        raise NotSupported("schedules: not supported by this server yet", field="input.schedules")
 
 
 def _bundle(files: list[InlineSkillFile]) -> SkillBundle | None:

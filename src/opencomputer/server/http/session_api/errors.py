@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket
 
 from opencomputer.server.domain import errors
 from opencomputer.server.http.access_log import request_id_of
-from opencomputer.server.http.errors import status_of
+from opencomputer.server.http.errors import headers_of, status_of
 
 _log = structlog.get_logger(__name__)
 
@@ -75,7 +75,7 @@ async def _from_framework(request: Request, error: Exception) -> Response:
     code = _FRAMEWORK.get(error.status_code, "invalid")
     message = texts.get(error.status_code, str(error.detail))
     content = {"type": code, "code": code, "message": message, "request_id": request_id_of(request.scope)}
-    return JSONResponse({"error": content}, error.status_code, dict(error.headers or {}))
+    return JSONResponse({"error": content}, error.status_code, headers_of(request, error))
 
 
 async def _from_validation(request: Request, error: Exception) -> Response:

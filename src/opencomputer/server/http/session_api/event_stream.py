@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from opencomputer.server.domain.sessions.events import EventFilter
 from opencomputer.server.http.pieces import send_piece, until_gone
+from opencomputer.server.http.streams import run_until_one_ends
 from opencomputer.server.services.sessions.log import Reader, SessionLog
 from opencomputer.server.services.sessions.tail import Line
 from opencomputer.wire.ids import SessionId
@@ -27,11 +28,12 @@ _LAST_WORD_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Following:
-    """What a stream tells, and for how many seconds it may; None is for good."""
+    """What a stream tells, until `until_revoked` returns, and for so many seconds; None is for good."""
 
     session_id: SessionId
     wanted: EventFilter
     after: int
+    until_revoked: Callable[[], Coroutine[Any, Any, None]]
     seconds: float | None = None
 
 
@@ -40,7 +42,7 @@ def frame(line: Line) -> bytes:
 
 
 class EventStream(Response):
-    """Tells every event once and in order, until the client leaves, its time is over or the node stops."""
+    """Tells every event once and in order, until the client leaves, may read no more, or the node stops."""
 
     def __init__(
         self, log: SessionLog, following: Following, *, heartbeat_seconds: float = HEARTBEAT_SECONDS
@@ -55,8 +57,12 @@ class EventStream(Response):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         following = self._following
         with self._log.reading(following.session_id, following.wanted, following.after) as reader:
-            await _first_of(
-                following.seconds, self._tell(reader, send), until_gone(receive), self._log.closed()
+            await run_until_one_ends(
+                self._tell(reader, send),
+                until_gone(receive),
+                self._log.closed(),
+                following.until_revoked(),
+                seconds=following.seconds,
             )
         with suppress(TimeoutError, OSError):
             async with asyncio.timeout(_LAST_WORD_SECONDS):
@@ -89,16 +95,3 @@ def pieces(lines: Iterable[Line]) -> list[bytes]:
     if piece:
         joined.append(bytes(piece))
     return joined
-
-
-async def _first_of(seconds: float | None, *works: Coroutine[Any, Any, None]) -> None:
-    """Run them until one ends; raise what it raised."""
-    tasks = [asyncio.create_task(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -14,6 +16,8 @@ from opencomputer.server.domain.errors import InvalidInput
 from opencomputer.server.domain.sessions.access import SessionCaller
 from opencomputer.server.domain.sessions.events import EventFilter, Level
 from opencomputer.server.http.auth import services_of
+from opencomputer.server.http.description import event_stream, query
+from opencomputer.server.http.pieces import for_ever
 from opencomputer.server.http.session_api.auth import Durable, Reader, StreamReader, wants_stream
 from opencomputer.server.http.session_api.event_stream import EventStream, Following
 from opencomputer.server.http.session_api.paging import Bounds, limit_of
@@ -28,9 +32,29 @@ _POSITION = re.compile(r"[0-9]{1,18}", re.ASCII)
 _LONGEST_WORD = 256
 _MESSAGES = EventFilter(Level.USER, "*.message")
 _JSON = "application/json"
+_PAGING = (
+    query("after", "only events with a larger `seq`", pattern="^[0-9]{1,18}$"),
+    query("limit", "how many at most", type="integer", minimum=1),
+    query("cursor", "`next_cursor` of the page before"),
+)
+_PAGE = {"parameters": [*_PAGING]}
+_QUERY = {
+    "parameters": [
+        *_PAGING,
+        query("level", "for whom they are", enum=[each.value for each in Level]),
+        query("type", "exactly, or `prefix.*`, or `*.suffix`"),
+        query("turn_id", "only events of this turn"),
+        query("stream", "answer with a stream that goes on", enum=["sse"]),
+        query("token", "a client token, for streams only"),
+    ]
+}
 
 
-@router.get("/events")
+@router.get(
+    "/events",
+    openapi_extra=_QUERY,
+    responses=event_stream("A page, or a stream that goes on."),
+)
 async def list_events(request: Request, caller: StreamReader, services: Durable, session_id: str) -> Response:
     session = SessionId(session_id)
     await services.log.check(caller.org_id, session)
@@ -39,11 +63,11 @@ async def list_events(request: Request, caller: StreamReader, services: Durable,
     if not wants_stream(request):
         return await _page(services.log, session, wanted, query)
     after = max(after, _last_seen(request))
-    seconds = _seconds_left(request, caller)
-    return EventStream(services.log, Following(session, wanted, after, seconds))
+    until_revoked, seconds = _until_revoked(request, caller), _seconds_left(request, caller)
+    return EventStream(services.log, Following(session, wanted, after, until_revoked, seconds))
 
 
-@router.get("/messages")
+@router.get("/messages", openapi_extra=_PAGE)
 async def list_messages(request: Request, caller: Reader, services: Durable, session_id: str) -> Response:
     session = SessionId(session_id)
     await services.log.check(caller.org_id, session)
@@ -106,6 +130,13 @@ def _last_seen(request: Request) -> int:
     """Where a browser was. It reconnects by itself, so that what is no position is better passed over."""
     value = request.headers.get("last-event-id", "").strip()
     return int(value) if _POSITION.fullmatch(value) else 0
+
+
+def _until_revoked(request: Request, caller: SessionCaller) -> Callable[[], Coroutine[Any, Any, None]]:
+    """A client token holds until it expires, whatever becomes of the key that it was made with."""
+    if isinstance(caller, KeyCaller):
+        return partial(services_of(request).access.until_revoked, caller)
+    return for_ever
 
 
 def _seconds_left(request: Request, caller: SessionCaller) -> float | None:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Response
 
 from opencomputer.server.domain.sessions.access import TokenRequest
 from opencomputer.server.domain.sessions.idempotency import request_hash
+from opencomputer.server.http.description import repeated
 from opencomputer.server.http.session_api import rendering
 from opencomputer.server.http.session_api.auth import Durable, OrgKey
 from opencomputer.server.http.session_api.body import json_body
@@ -34,7 +35,7 @@ async def _wanted(
     return NewFork(turn_id, request_hash("fork", session_id, body.turn), key)
 
 
-@router.post("/fork", status_code=201)
+@router.post("/fork", status_code=201, responses=repeated(CreatedSessionView))
 async def fork(
     caller: OrgKey,
     services: Durable,

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Response
 
 from opencomputer.server.domain.access import KeyCaller
 from opencomputer.server.domain.sessions.events import API, CLIENT, NewEvent
+from opencomputer.server.http.description import repeated
 from opencomputer.server.http.session_api import rendering
 from opencomputer.server.http.session_api.auth import Durable, Steerer
 from opencomputer.server.http.session_api.body import json_body
@@ -28,7 +29,7 @@ def _message(caller: Steerer, body: _Body, key: IdempotencyKey) -> NewEvent:
 _Message = Annotated[NewEvent, Depends(_message)]
 
 
-@router.post("", status_code=202)
+@router.post("", status_code=202, responses=repeated(AcceptedView))
 async def post(
     caller: Steerer, services: Durable, session_id: str, message: _Message, response: Response
 ) -> AcceptedView:

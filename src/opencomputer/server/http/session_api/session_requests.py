@@ -88,8 +88,8 @@ def session_filter(query: dict[str, str | None]) -> SessionFilter:
         status=_status(query["status"]),
         agent_id=None if agent is None else AgentId(agent),
         key=key,
-        created_after=_moment(query["after"], "after"),
-        created_before=_moment(query["before"], "before"),
+        created_after=moment_of(query["after"], "after"),
+        created_before=moment_of(query["before"], "before"),
     )
 
 
@@ -101,7 +101,8 @@ def _status(text: str | None) -> SessionStatus | None:
     return SessionStatus(text)
 
 
-def _moment(text: str | None, field: str) -> datetime | None:
+def moment_of(text: str | None, field: str) -> datetime | None:
+    """A point in time as it was sent. Raises InvalidInput."""
     if text is None:
         return None
     try:

@@ -12,6 +12,7 @@ from opencomputer.server.domain.sessions.access import token_request
 from opencomputer.server.domain.sessions.event_documents import event_document
 from opencomputer.server.domain.sessions.events import API
 from opencomputer.server.domain.sessions.session import Session, Turn
+from opencomputer.server.http.description import not_yet, repeated
 from opencomputer.server.http.session_api import rendering
 from opencomputer.server.http.session_api.auth import Durable, OrgKey
 from opencomputer.server.http.session_api.body import Sent, sent_body
@@ -50,7 +51,7 @@ class SessionQuery(PlainModel):
     cursor: str | None = None
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, responses=not_yet("sources") | repeated(CreatedSessionView))
 async def create(
     caller: OrgKey, services: Durable, body: _Body, key: IdempotencyKey, response: Response
 ) -> CreatedSessionView:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 
 from opencomputer.server.domain.sessions.errors import UnsupportedMediaType
 from opencomputer.server.domain.sessions.skill_archives import MAX_ARCHIVE_BYTES, unpack
+from opencomputer.server.http.description import raw_body
 from opencomputer.server.http.session_api import agent_views
 from opencomputer.server.http.session_api.auth import Durable, OrgKey
 from opencomputer.server.http.session_api.body import read_body
@@ -26,7 +27,7 @@ async def get(agent: str, caller: OrgKey, durable: Durable) -> AgentSkillsView:
     return agent_views.skills(of.revision, await durable.deployments.skills(of, of.revision))
 
 
-@router.put("")
+@router.put("", openapi_extra=raw_body("application/zip"))
 async def put(request: Request, agent: str, caller: OrgKey, durable: Durable) -> DeployedView:
     """Replace them by those in an archive: a new revision, active at once."""
     await durable.deployments.require_takes_skills(caller.org_id, agent)

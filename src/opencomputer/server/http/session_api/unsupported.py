@@ -12,8 +12,6 @@ router = APIRouter()
 _AGENT = "/agents/{agent_id}"
 _PARTS: dict[str, tuple[str, ...]] = {
     "importing agents": ("/agents/import",),
-    "hooks": (f"{_AGENT}/hooks", f"{_AGENT}/hooks/{{rest:path}}"),
-    "schedules": (f"{_AGENT}/schedules", f"{_AGENT}/schedules/{{rest:path}}"),
     "deploying from a repository": (
         f"{_AGENT}/deployment-source",
         f"{_AGENT}/deployment-source/{{rest:path}}",
@@ -46,13 +44,3 @@ def _refuse(part: str) -> None:
 
 for _part in _PARTS:
     _refuse(_part)
-
-
-AGENT_URL_PREFIX = "/a/agt-"
-agent_urls = APIRouter()
-
-
-@agent_urls.api_route(AGENT_URL_PREFIX + "{rest:path}", methods=_METHODS, include_in_schema=False)
-async def refuse_agent_url() -> None:
-    """The URL of an agent, below which its hooks are: their senders have no other credential."""
-    raise NotSupported("the URL of an agent does not start sessions yet; use POST /v3/sessions")

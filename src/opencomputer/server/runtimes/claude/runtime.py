@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from opencomputer.server.contracts.runtimes import STATE_FOLDER, BrainProgram, SkillFile, Translator
+from opencomputer.server.domain.egress import METADATA_URL
 from opencomputer.server.domain.sessions.events import Json
 from opencomputer.server.domain.sessions.session import PinnedAgent
 from opencomputer.server.runtimes.claude.translator import ClaudeTranslator
@@ -16,7 +17,7 @@ SKILLS_FOLDER = f"{STATE_FOLDER}/claude/skills"
 """Where the engine looks for skills, with its own things in the state folder."""
 
 
-GATEWAY = "http://169.254.169.254/v1/model/anthropic"
+GATEWAY = f"{METADATA_URL}/v1/model/anthropic"
 """Where an engine that is started beforehand expects its model. Requests that say otherwise get another."""
 
 

@@ -9,13 +9,14 @@ from typing import Any
 
 from opencomputer.server.contracts.machine import Machine, ProcessKind, ProcessRecord, ProcessSpec
 from opencomputer.server.domain import naming
+from opencomputer.server.domain.egress import METADATA_URL
 from opencomputer.server.domain.errors import NotSupported
 from opencomputer.server.services.sandboxes.live import LiveSandbox
 from opencomputer.server.services.sandboxes.sessions import Sessions
 from opencomputer.wire.ids import ProcessId
 
 RUNNER = "claude-agent-wrapper"
-GATEWAY_URL = "http://169.254.169.254/v1/model/anthropic"
+GATEWAY_URL = f"{METADATA_URL}/v1/model/anthropic"
 PLACEHOLDER_KEY = "provided-by-the-node"
 CLAUDE_SESSION_LABEL = "claudeSession"
 DELIVERED_TURN_END_LABEL = "deliveredTurnEnd"
@@ -68,6 +69,7 @@ class Agents:
         record = await live.machine.processes.spawn(spec)
         if record.exit is not None and record.exit.error is not None:
             raise NotSupported(f"this template has no agent runner: {record.exit.error}")
+        self._sessions.record(live, record)
         lines: list[Mapping[str, Any]] = []
         if request.configuration:
             lines.append({"type": "configure", **request.configuration})

@@ -30,6 +30,7 @@ from opencomputer.server.domain.errors import (
 from opencomputer.server.domain.limits import check_environment
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.server.services.sandboxes.log_recorder import LogRecorder, ProcessLog
 from opencomputer.wire.ids import ProcessId, SandboxId
 
 OUTPUT_BYTES = 1 << 20
@@ -135,9 +136,10 @@ class Commands:
     one asks the machine that went on.
     """
 
-    def __init__(self, clock: Clock, background: Background) -> None:
+    def __init__(self, clock: Clock, background: Background, recorder: LogRecorder | None = None) -> None:
         self._clock = clock
         self._background = background
+        self._recorder = recorder
         self._collectors: dict[tuple[LiveSandbox, ProcessId], _Collector] = {}
 
     async def start(self, live: LiveSandbox, request: CommandRequest) -> Progress:
@@ -145,7 +147,8 @@ class Commands:
         spec = request.process(ProcessKind.RUN, live.id)
         record = await live.machine.processes.spawn(spec)
         check_same_request(spec, record)
-        return self._collector(live, record).progress
+        log = None if self._recorder is None else self._recorder.hearing(live, record)
+        return self._collector(live, record, log).progress
 
     async def wait(self, live: LiveSandbox, progress: Progress, seconds: float | None) -> Progress:
         """Wait until the command has ended, at most `seconds`.
@@ -172,29 +175,33 @@ class Commands:
             collector = self._collector(live, record)
         return await self.wait(live, collector.progress, POLL_SECONDS)
 
-    def _collector(self, live: LiveSandbox, record: ProcessRecord) -> _Collector:
+    def _collector(
+        self, live: LiveSandbox, record: ProcessRecord, log: ProcessLog | None = None
+    ) -> _Collector:
         self._forget_old()
         key = (live, ProcessId(record.id))
         collector = self._collectors.get(key)
         if collector is None:
             progress = Progress(ProcessId(record.id), datetime.fromtimestamp(record.started_at, UTC))
-            task = self._background.start(self._collect(live, progress), name=f"command {record.id}")
+            task = self._background.start(self._collect(live, progress, log), name=f"command {record.id}")
             collector = self._collectors[key] = _Collector(progress, task)
         return collector
 
-    async def _collect(self, live: LiveSandbox, progress: Progress) -> None:
+    async def _collect(self, live: LiveSandbox, progress: Progress, log: ProcessLog | None) -> None:
         try:
-            await self._read(live, progress)
+            await self._read(live, progress, log)
         except NotFound as error:
             progress.lost = MachineLost(error.message)
         except (MachineLost, NotReady) as error:
             progress.lost = live.explain(error)
         finally:
+            if self._recorder is not None:
+                self._recorder.heard(live, progress.id)
             collector = self._collectors.get((live, progress.id))
             if collector is not None:
                 collector.finished_at = self._clock.monotonic()
 
-    async def _read(self, live: LiveSandbox, progress: Progress) -> None:
+    async def _read(self, live: LiveSandbox, progress: Progress, log: ProcessLog | None) -> None:
         expected = 0
         async with live.machine.processes.attach(progress.id) as attachment:
             async for event in attachment:
@@ -202,8 +209,12 @@ class Commands:
                     progress.gap |= event.offset != expected
                     expected = event.offset + len(event.data)
                     (progress.stdout if event.stream == 1 else progress.stderr).add(event.data)
-                else:
-                    progress.exit = event
+                    if log is not None:
+                        log.feed(event)
+                    continue
+                if log is not None:
+                    log.end(event)
+                progress.exit = event
 
     def _forget_old(self) -> None:
         horizon = self._clock.monotonic() - _KEEP_SECONDS

@@ -29,7 +29,7 @@ from opencomputer.server.domain.snapshot import (
 )
 from opencomputer.server.services.sandboxes.boot import Booted
 from opencomputer.server.services.sandboxes.capture import Captured, let_go_on, reason_of, write_ready
-from opencomputer.server.services.sandboxes.lifecycle import deadline
+from opencomputer.server.services.sandboxes.deadlines import deadline
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.moves import Moves, settled

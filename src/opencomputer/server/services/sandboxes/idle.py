@@ -18,8 +18,8 @@ from opencomputer.server.domain.sandbox import Sandbox, backoff_seconds
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.repeating import repeat
 from opencomputer.server.services.sandboxes.capture import reason_of
+from opencomputer.server.services.sandboxes.deadlines import deadline
 from opencomputer.server.services.sandboxes.hibernation import Hibernation
-from opencomputer.server.services.sandboxes.lifecycle import deadline
 from opencomputer.server.services.sandboxes.live import LiveSandboxes
 from opencomputer.wire.ids import SandboxId
 

@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 
 import structlog
 
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.machine import Machine
-from opencomputer.server.contracts.stores import SandboxStore, SnapshotStore
+from opencomputer.server.contracts.stores import SandboxFields, SandboxStore, SnapshotStore
 from opencomputer.server.contracts.templates import TemplateCatalogue
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import (
     ArtefactMissing,
     Conflict,
     Gone,
-    IdempotencyMismatch,
     InvalidInput,
     NotFound,
     NotReady,
     OperationInProgress,
 )
+from opencomputer.server.domain.lifecycle_webhooks import Webhook
 from opencomputer.server.domain.sandbox import ACTIVE, Sandbox, SandboxShape, SandboxState, StopReason, shown
 from opencomputer.server.domain.secrets import NOTHING_SEALED, Sealing
 from opencomputer.server.domain.snapshot import Origin, SavedMemory
 from opencomputer.server.domain.templates import template_name
 from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.boot import Boot, Booted, MemoryFolder
+from opencomputer.server.services.sandboxes.deadlines import deadline, last_use
 from opencomputer.server.services.sandboxes.live import Activity, Ending, LiveSandbox, LiveSandboxes
 from opencomputer.server.services.sandboxes.moves import Moves, settled
 from opencomputer.server.services.sandboxes.provisioning import Provisioning
+from opencomputer.server.services.sandboxes.repeats import Creations
 from opencomputer.server.services.sandboxes.transitions import Transitions
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
@@ -42,10 +43,15 @@ MAX_PAGE = 200
 _CREATE_ATTEMPTS = 5
 
 
+def no_webhooks(_sandbox: Sandbox) -> Sequence[Webhook]:
+    return ()
+
+
 @dataclass(frozen=True)
 class NewSandbox:
     """A create that has been validated. `request_hash` tells whether a repeated key means the same.
 
+    `webhooks` makes those that are told of it, from its first event on.
     `template` is looked at only when the sandbox is made from nothing else.
     """
 
@@ -62,6 +68,7 @@ class NewSandbox:
     secret_stores: tuple[str, ...] = ()
     egress_allowlist: tuple[str, ...] = ()
     sealing: Sealing = NOTHING_SEALED
+    webhooks: Callable[[Sandbox], Sequence[Webhook]] = no_webhooks
 
 
 @dataclass(frozen=True)
@@ -89,18 +96,6 @@ class Created:
     sandbox: Sandbox
     memory_restored: bool
     warnings: tuple[str, ...] = ()
-
-
-def deadline(now: datetime, timeout_seconds: int) -> datetime | None:
-    """When a sandbox that was used just now goes to sleep."""
-    return now + timedelta(seconds=timeout_seconds) if timeout_seconds else None
-
-
-def last_use(sandbox: Sandbox, now: datetime) -> datetime:
-    """When a sandbox of an earlier process was used last, as far as its deadline tells."""
-    if sandbox.due_at is None:
-        return now
-    return min(now, sandbox.due_at - timedelta(seconds=sandbox.timeout_seconds))
 
 
 class Lifecycle:
@@ -131,49 +126,33 @@ class Lifecycle:
         self._clock = clock
         self._background = background
         self._concurrency_limit = concurrency_limit
-        self._creating: dict[SandboxId, asyncio.Event] = {}
+        self.creations = Creations(sandboxes)
 
     async def create(self, org_id: OrgId, request: NewSandbox, source: Source | None = None) -> Created:
         """Return a sandbox that is usable now. A create that fails or is cancelled leaves nothing."""
         for _ in range(_CREATE_ATTEMPTS):
-            earlier = await self._earlier(org_id, request)
+            earlier = await self.creations.of_key(org_id, request.idempotency_key, request.request_hash)
             if earlier is not None:
                 return Created(earlier, memory_restored=False)
             sandbox = self._new_row(org_id, request, source)
-            finished = self._creating.setdefault(sandbox.id, asyncio.Event())
-            try:
-                if await self._reserve(sandbox, request.sealing):
+            with self.creations.under_way(sandbox.id):
+                if await self._reserve(sandbox, request):
                     created = await self._start(sandbox, source)
                     return replace(created, warnings=request.sealing.warnings)
-            finally:
-                self._creating.pop(sandbox.id, None)
-                finished.set()
         raise OperationInProgress("the create with this idempotency key is in progress")
 
-    async def _reserve(self, sandbox: Sandbox, sealing: Sealing) -> bool:
+    async def _reserve(self, sandbox: Sandbox, request: NewSandbox) -> bool:
         """Write the row that everything else hangs on. False: its key, or its id, was taken meanwhile."""
         try:
-            await self._sandboxes.add(sandbox, sealing, concurrency_limit=self._concurrency_limit)
+            await self._sandboxes.add(
+                sandbox,
+                request.sealing,
+                concurrency_limit=self._concurrency_limit,
+                webhooks=request.webhooks(sandbox),
+            )
         except Conflict:
             return False
         return True
-
-    async def _earlier(self, org_id: OrgId, request: NewSandbox) -> Sandbox | None:
-        """What an earlier create with the same key made; waits for it when it is still under way."""
-        if request.idempotency_key is None:
-            return None
-        while True:
-            earlier = await self._sandboxes.by_idempotency_key(org_id, request.idempotency_key)
-            if earlier is None:
-                return None
-            if earlier.request_hash != request.request_hash:
-                raise IdempotencyMismatch
-            if earlier.state is not SandboxState.CREATING:
-                return earlier
-            finished = self._creating.get(earlier.id)
-            if finished is None:
-                raise OperationInProgress("the create with this idempotency key is in progress")
-            await finished.wait()
 
     def origin(self, template: str, shape: SandboxShape) -> Origin:
         """What a sandbox of a template starts as. Raises NotFound."""
@@ -205,6 +184,7 @@ class Lifecycle:
             workdir=origin.workdir,
             generation=origin.generation + 1 if source and source.memory else origin.generation,
             from_checkpoint=source.checkpoint if source else None,
+            forked_from=source.copy_of if source else None,
             patch_source=origin.patch_source,
             patch_position=origin.patch_position,
             preview_token_hash=request.preview_token_hash,
@@ -348,21 +328,24 @@ class Lifecycle:
             raise OperationInProgress
         return sandbox
 
-    async def kill(self, org_id: OrgId, sandbox_id: SandboxId) -> None:
+    async def kill(self, org_id: OrgId, sandbox_id: SandboxId, *, forget_key: bool = False) -> None:
         """Stop for good. Stopping a stopped sandbox is not an error; clean-up goes on after the answer.
 
-        Wins over whatever is under way: that finds its sandbox stopped and ends its machine.
+        Wins over whatever is under way: that finds its sandbox stopped and ends its machine. With
+        `forget_key` nobody has learnt of it, and its idempotency key may make another.
         """
-        await self._background.carry_out(self._kill(org_id, sandbox_id), name=f"kill {sandbox_id}")
+        work = self._kill(org_id, sandbox_id, {"idempotency_key": None} if forget_key else {})
+        await self._background.carry_out(work, name=f"kill {sandbox_id}")
 
-    async def _kill(self, org_id: OrgId, sandbox_id: SandboxId) -> None:
+    async def _kill(self, org_id: OrgId, sandbox_id: SandboxId, fields: SandboxFields) -> None:
+        stopped, reason = SandboxState.STOPPED, StopReason.USER_REQUESTED
         while True:
             sandbox = await self.get(org_id, sandbox_id)
-            if sandbox.state is SandboxState.STOPPED:
+            if sandbox.state is stopped:
+                if fields:
+                    await self._sandboxes.update(sandbox_id, fields)
                 return
-            if await self._moves.move(
-                sandbox, sandbox.state, SandboxState.STOPPED, reason=StopReason.USER_REQUESTED
-            ):
+            if await self._moves.move(sandbox, sandbox.state, stopped, reason=reason, fields=fields):
                 break
         live = self._live.remove(sandbox_id)
         if live is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -93,6 +93,15 @@ class LiveSandboxes:
 
     def __init__(self) -> None:
         self._by_id: dict[SandboxId, LiveSandbox] = {}
+        self._listeners: list[Callable[[LiveSandbox], None]] = []
+
+    def listen(self, listener: Callable[[LiveSandbox], None]) -> None:
+        """Call it with each sandbox that comes, and with each that goes, whose `ended` is set then."""
+        self._listeners.append(listener)
+
+    def _tell(self, live: LiveSandbox) -> None:
+        for listener in self._listeners:
+            listener(live)
 
     def __iter__(self) -> Iterator[LiveSandbox]:
         return iter(list(self._by_id.values()))
@@ -102,6 +111,7 @@ class LiveSandboxes:
 
     def add(self, live: LiveSandbox) -> None:
         self._by_id[live.id] = live
+        self._tell(live)
 
     def get(self, org_id: OrgId, sandbox_id: SandboxId) -> LiveSandbox | None:
         live = self._by_id.get(sandbox_id)
@@ -117,4 +127,5 @@ class LiveSandboxes:
         if live is not None:
             live.ending = ending
             live.ended.set()
+            self._tell(live)
         return live

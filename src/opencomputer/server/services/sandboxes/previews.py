@@ -9,6 +9,7 @@ from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.previews import PreviewStores
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import Gone, InvalidInput, NotFound
+from opencomputer.server.domain.lifecycle_events import preview_changed
 from opencomputer.server.domain.previews import Preview, PreviewDomains, check_port
 from opencomputer.server.domain.sandbox import TERMINAL, Sandbox, SandboxState, shown
 from opencomputer.server.services.sandboxes.preview_visits import Visits
@@ -21,6 +22,15 @@ class Registered:
     is_new: bool
 
 
+@dataclass(frozen=True)
+class WantedPreview:
+    """`url`: where it can be seen, as the caller reaches this server."""
+
+    port: int
+    domain: str | None
+    url: str
+
+
 class Previews:
     def __init__(self, stores: PreviewStores, domains: PreviewDomains, visits: Visits, clock: Clock) -> None:
         self._stores = stores
@@ -28,11 +38,9 @@ class Previews:
         self._visits = visits
         self._clock = clock
 
-    async def register(
-        self, org_id: OrgId, sandbox_id: SandboxId, port: int, domain: str | None
-    ) -> Registered:
+    async def register(self, org_id: OrgId, sandbox_id: SandboxId, wanted: WantedPreview) -> Registered:
         """Make a record of a port, or find the one there is. Raises NotFound, InvalidInput."""
-        check_port(port)
+        port, domain = check_port(wanted.port), wanted.domain
         sandbox = await self._own(org_id, sandbox_id)
         if shown(sandbox.state) is not SandboxState.RUNNING:
             raise InvalidInput("the sandbox is not running", status=shown(sandbox.state))
@@ -42,7 +50,8 @@ class Previews:
                 field="domain",
             )
         new = Preview(naming.new_preview_id(), sandbox_id, org_id, port, domain, self._clock.now())
-        kept = await self._stores.records.add(new)
+        told = preview_changed(new, wanted.url, new.created_at)
+        kept = await self._stores.records.add(new, told)
         return Registered(kept, kept.id == new.id)
 
     async def list(self, org_id: OrgId, sandbox_id: SandboxId) -> Sequence[Preview]:
@@ -53,7 +62,9 @@ class Previews:
         """Remove a record. The port itself stays reachable under the server's own domain."""
         check_port(port)
         await self._own(org_id, sandbox_id)
-        if not await self._stores.records.remove(org_id, sandbox_id, port):
+        preview = await self._stores.records.get(sandbox_id, port)
+        told = None if preview is None else preview_changed(preview, None, self._clock.now())
+        if preview is None or not await self._stores.records.remove(preview, told):
             raise NotFound("this port has no preview URL on record")
 
     async def rotate(self, org_id: OrgId, sandbox_id: SandboxId) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.machine import Machine
 from opencomputer.server.contracts.stores import SandboxStore
 from opencomputer.server.domain.elasticity import (
@@ -110,7 +111,7 @@ class Scaling:
             if not may_step(sandbox.elasticity, step, now):
                 return False
             claimed = after_step(sandbox.elasticity, step, now)
-            if not await self._sandboxes.rescale(sandbox.id, sandbox.elasticity, claimed):
+            if not await self._sandboxes.rescale(sandbox.id, sandbox.elasticity, claimed, at=now):
                 return False
             memory_mb = check_size(claimed, step.memory_mb, None, self._cap_mb)
             await self._resize(live, replace(sandbox, elasticity=claimed), memory_mb, by_hand=False)
@@ -155,7 +156,7 @@ class Scaling:
 
     async def _undo(self, live: LiveSandbox) -> None:
         try:
-            row = await settle_size(self._sandboxes, live.sandbox, live.machine)
+            row = await settle_size(self._sandboxes, live.sandbox, live.machine, self._clock)
         except OpenComputerError as error:
             _log.warning("a change of size could not be undone", sandbox=live.id, reason=error.message)
         else:
@@ -223,7 +224,10 @@ class Scaling:
             after = replace(before, elasticity=change(before.elasticity), shape=shape or before.shape)
             if after == before:
                 return before, after
-            if await self._sandboxes.rescale(sandbox_id, before.elasticity, after.elasticity, shape=shape):
+            now = self._clock.now()
+            if await self._sandboxes.rescale(
+                sandbox_id, before.elasticity, after.elasticity, at=now, shape=shape
+            ):
                 return before, after
 
 
@@ -231,7 +235,7 @@ def sized(shape: SandboxShape, memory_mb: int) -> SandboxShape:
     return replace(shape, memory_mb=memory_mb, cpu_count=TIERS[memory_mb])
 
 
-async def settle_size(sandboxes: SandboxStore, sandbox: Sandbox, machine: Machine) -> Sandbox:
+async def settle_size(sandboxes: SandboxStore, sandbox: Sandbox, machine: Machine, clock: Clock) -> Sandbox:
     """The row of a running sandbox, once it and the machine say the same after a change that did not come to
     its end. Nobody was told that it had: the old size holds, unless more than that is used by now."""
     while True:
@@ -244,7 +248,7 @@ async def settle_size(sandboxes: SandboxStore, sandbox: Sandbox, machine: Machin
             return row
         shape = await _fit_either(machine, row.shape, sized(row.shape, intended))
         settled = replace(row, shape=shape, elasticity=replace(row.elasticity, resize_mb=None))
-        if await sandboxes.rescale(row.id, row.elasticity, settled.elasticity, shape=shape):
+        if await sandboxes.rescale(row.id, row.elasticity, settled.elasticity, at=clock.now(), shape=shape):
             return settled
 
 

@@ -17,6 +17,7 @@ from opencomputer.server.domain.commands import login_shell
 from opencomputer.server.domain.errors import InvalidInput, NotFound
 from opencomputer.server.services.sandboxes.commands import CommandRequest, check_same_request
 from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.server.services.sandboxes.log_recorder import LogRecorder
 from opencomputer.wire.ids import ProcessId
 
 SessionAttachment = Attachment
@@ -29,10 +30,19 @@ _LISTED = (ProcessKind.SESSION, ProcessKind.AGENT)
 class Sessions:
     """Every call checks that the id names a session of the kind the route is about: NotFound otherwise."""
 
+    def __init__(self, recorder: LogRecorder | None = None) -> None:
+        self._recorder = recorder
+
+    def record(self, live: LiveSandbox, record: ProcessRecord) -> None:
+        """Let what a session that was just started says be recorded."""
+        if self._recorder is not None:
+            self._recorder.began(live, record)
+
     async def start(self, live: LiveSandbox, request: CommandRequest) -> ProcessRecord:
         spec = request.process(ProcessKind.SESSION, live.id)
         record = await live.machine.processes.spawn(spec)
         check_same_request(spec, record)
+        self.record(live, record)
         return record
 
     async def list(self, live: LiveSandbox) -> Sequence[ProcessRecord]:
@@ -69,11 +79,18 @@ class Sessions:
             raise InvalidInput(f"shell cannot be started: {record.exit.error}", field="shell")
         return record
 
+    async def terminals(self, live: LiveSandbox) -> Sequence[ProcessRecord]:
+        """Terminals that run, and those that ended a short while ago."""
+        return [each for each in await live.machine.processes.list() if each.kind is ProcessKind.PTY]
+
     def attach_terminal(
-        self, live: LiveSandbox, process_id: ProcessId
+        self, live: LiveSandbox, process_id: ProcessId, offset: int | None = None
     ) -> AbstractAsyncContextManager[Attachment]:
-        """What no reader has seen yet, then what comes; takes over from an earlier reader."""
-        return live.machine.processes.attach(process_id, offset=None, counted=True)
+        """What no reader has seen yet, or was retained from `offset` on, then what comes.
+
+        Takes over from an earlier reader.
+        """
+        return live.machine.processes.attach(process_id, offset=offset, counted=True)
 
     async def resize_terminal(self, live: LiveSandbox, process_id: ProcessId, size: TerminalSize) -> None:
         record = await self.get(live, process_id, ProcessKind.PTY)

@@ -13,7 +13,7 @@ from opencomputer.server.domain.errors import Gone
 from opencomputer.server.domain.sandbox import Sandbox, SandboxState
 from opencomputer.server.services.sandboxes.boot import facts_of_machine
 from opencomputer.server.services.sandboxes.capture import let_go_on
-from opencomputer.server.services.sandboxes.lifecycle import deadline
+from opencomputer.server.services.sandboxes.deadlines import deadline
 from opencomputer.server.services.sandboxes.live import Ending, LiveSandbox
 from opencomputer.server.services.sandboxes.machinery import Machinery
 from opencomputer.server.services.sandboxes.moves import Moves

@@ -23,6 +23,7 @@ from opencomputer.server.domain.errors import GuestFault, MachineLost, OpenCompu
 from opencomputer.server.domain.sessions.events import SANDBOX_RESTORED
 from opencomputer.server.domain.sessions.session import Session
 from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.server.services.sandboxes.log_recorder import LogRecorder
 from opencomputer.server.services.sandboxes.warm import WarmMachines
 from opencomputer.server.services.sessions.boxes_brains import BrainProcesses, program_digest
 from opencomputer.server.services.sessions.boxes_hands import SandboxHands
@@ -52,6 +53,7 @@ class BoxParts:
     agents: AgentDirectory
     clock: Clock
     warm: WarmMachines | None = None
+    recorder: LogRecorder | None = None
 
 
 class SessionBoxes:
@@ -65,6 +67,7 @@ class SessionBoxes:
         self._agents = parts.agents
         self._warm = parts.warm
         self._clock = parts.clock
+        self._recorder = parts.recorder
         self._untold: set[SessionId] = set()
 
     async def brain(self, session: Session, runtime: Runtime) -> Brain:
@@ -133,6 +136,7 @@ class SessionBoxes:
         return SandboxHands(
             place.live,
             self._clock,
+            self._recorder,
             lost_before=session.id in self._untold,
             told=lambda: self._untold.discard(session.id),
         )

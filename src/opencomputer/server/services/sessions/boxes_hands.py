@@ -13,6 +13,7 @@ from opencomputer.server.contracts.runtimes import CommandResult
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.errors import InvalidInput, MachineLost, OpenComputerError
 from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.server.services.sandboxes.log_recorder import LogRecorder, ProcessLog
 
 WORKSPACE = "/workspace"
 MODEL_BYTES = 64 << 10
@@ -28,13 +29,21 @@ _PIECE = 1 << 20
 
 
 class SandboxHands:
-    """Implements Hands in a sandbox. `told` is called once something was done in hands that are new."""
+    """Implements Hands in a sandbox. `told` is called once something was done in hands that are new. What
+    commands say is recorded like that of any other command."""
 
     def __init__(
-        self, live: LiveSandbox, clock: Clock, *, lost_before: bool, told: Callable[[], None]
+        self,
+        live: LiveSandbox,
+        clock: Clock,
+        recorder: LogRecorder | None,
+        *,
+        lost_before: bool,
+        told: Callable[[], None],
     ) -> None:
         self._live = live
         self._clock = clock
+        self._recorder = recorder
         self._lost_before = lost_before
         self._told = told
 
@@ -67,17 +76,29 @@ class SandboxHands:
             timeout_seconds=timeout_seconds,
             scrollback_bytes=_SCROLLBACK_BYTES,
         )
-        processes = self._live.machine.processes
-        record = await processes.spawn(spec)
+        record = await self._live.machine.processes.spawn(spec)
+        log = None if self._recorder is None else self._recorder.hearing(self._live, record)
         try:
-            async with processes.attach(record.id) as attachment:
-                async for event in attachment:
-                    if isinstance(event, ExitStatus):
-                        return event
-                    heard.add(event)
+            return await self._read(record.id, heard, log)
         except BaseException:
             await asyncio.shield(self._end(record.id))
+            if self._recorder is not None:
+                self._recorder.go_on(self._live, record.id)
             raise
+
+    async def _read(self, process_id: str, heard: _Heard, log: ProcessLog | None) -> ExitStatus:
+        async with self._live.machine.processes.attach(process_id) as attachment:
+            async for event in attachment:
+                if isinstance(event, Output):
+                    heard.add(event)
+                    if log is not None:
+                        log.feed(event)
+                    continue
+                if log is not None:
+                    log.end(event)
+                if self._recorder is not None:
+                    self._recorder.heard(self._live, process_id)
+                return event
         raise MachineLost
 
     async def _end(self, process_id: str) -> None:

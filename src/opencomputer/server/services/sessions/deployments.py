@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from opencomputer.server.contracts.agents import AgentTables
@@ -23,6 +23,7 @@ from opencomputer.server.domain.sessions.agents import (
 )
 from opencomputer.server.domain.sessions.credentials import check_matches
 from opencomputer.server.domain.sessions.errors import Unsupported
+from opencomputer.server.domain.sessions.schedules import WantedSchedule, check_wanted_all
 from opencomputer.server.domain.sessions.skills import SkillBundle
 from opencomputer.server.services.sessions.agents import Agents
 from opencomputer.server.services.sessions.credentials import Credentials
@@ -32,7 +33,7 @@ from opencomputer.wire.ids import DeploymentId, OrgId
 
 @dataclass(frozen=True)
 class InlineDeployment:
-    """A whole behaviour. `model` None: the agent's; `skills` None: none."""
+    """A whole behaviour. `model` None: the agent's; `skills` None: none; `schedules` None: they stay."""
 
     prompt: str
     model: str | None = None
@@ -41,12 +42,20 @@ class InlineDeployment:
     via: str = "api"
     idempotency_key: str | None = None
     request_hash: str | None = None
+    schedules: Sequence[WantedSchedule] | None = None
 
 
 class Deployments:
     def __init__(
-        self, tables: AgentTables, editing: Editing, agents: Agents, credentials: Credentials
+        self,
+        tables: AgentTables,
+        editing: Editing,
+        agents: Agents,
+        credentials: Credentials,
+        tell: Callable[[], None] = lambda: None,
     ) -> None:
+        """`tell` is called when schedules may have changed."""
+        self._tell = tell
         self._history = tables.history
         self._editing = editing
         self._agents = agents
@@ -55,15 +64,18 @@ class Deployments:
     async def deploy(self, org_id: OrgId, named: str, deployer: Deployer, wanted: InlineDeployment) -> Edited:
         """Make a revision, or find the one that is so already; it becomes the active one if it shall.
 
-        The same request under the same key gives the deployment it made. Raises NotFound, InvalidInput,
-        ModelRuntimeMismatch, Unsupported and IdempotencyMismatch.
+        Its schedules count when it does. The same request under the same key gives the deployment it made.
+        Raises NotFound, InvalidInput, ModelRuntimeMismatch, Unsupported, InvalidCron and IdempotencyMismatch.
         """
 
         async def decide(agent: Agent) -> Edit | Edited:
             replayed = await self._replayed(agent, wanted)
             return replayed or await self._edit(agent, wanted)
 
-        return await self._editing.change(org_id, named, deployer, Reason.DEPLOY, decide)
+        edited = await self._editing.change(org_id, named, deployer, Reason.DEPLOY, decide)
+        if wanted.schedules is not None:
+            self._tell()
+        return edited
 
     async def set_skills(
         self, org_id: OrgId, named: str, deployer: Deployer, skills: SkillBundle | None
@@ -153,7 +165,14 @@ class Deployments:
             bundle=wanted.skills,
             activate=wanted.activate,
             deployment=request,
+            schedules=self._schedules(wanted),
         )
+
+    def _schedules(self, wanted: InlineDeployment) -> Sequence[WantedSchedule] | None:
+        if wanted.schedules is None:
+            return None
+        checked = check_wanted_all(wanted.schedules, self._editing.now(), "input.schedules")
+        return checked if wanted.activate else None
 
     def _check_takes(self, agent: Agent, skills: SkillBundle | None) -> None:
         if skills is not None and not self._agents.runtime(agent.runtime).takes_skills:

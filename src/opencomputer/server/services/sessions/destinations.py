@@ -15,11 +15,9 @@ from opencomputer.server.domain.secrets import Ciphertext
 from opencomputer.server.domain.sessions.destinations import MOST_DESTINATIONS, Destination
 from opencomputer.server.domain.sessions.events import Level
 from opencomputer.server.domain.sessions.naming import new_destination_id
-from opencomputer.server.domain.sessions.webhooks import ROTATION, SigningSecretPlace, usable_secrets
+from opencomputer.server.domain.sessions.webhooks import SigningSecretPlace
+from opencomputer.server.domain.webhooks.signing import rotated, usable
 from opencomputer.wire.ids import DestinationId, OrgId, SessionId
-
-_MOST_SECRETS = 4
-"""That sign at the same time."""
 
 
 @dataclass(frozen=True)
@@ -129,16 +127,11 @@ class Destinations:
     def _rotated(self, destination: Destination, secret: str | None, now: datetime) -> Destination:
         if secret is None:
             return replace(destination, secrets=())
-        end = now + ROTATION
-        kept = [destination.secrets[place] for place in usable_secrets(destination, now)]
-        ending = [(sealed, end if until is None else until) for sealed, until in kept]
-        secrets = ((self._sealed(destination, secret), None), *ending[: _MOST_SECRETS - 1])
-        return replace(destination, secrets=secrets)
+        sealed = self._sealed(destination, secret)
+        return replace(destination, secrets=rotated(destination.secrets, sealed, now))
 
 
 def signing_secrets(destination: Destination, keyring: Keyring, at: datetime) -> Sequence[str]:
     """What signs at this time, newest first. Raises SecretUnreadable."""
     place = SigningSecretPlace(destination.session_id, destination.id)
-    return [
-        keyring.decrypt(destination.secrets[index][0], place) for index in usable_secrets(destination, at)
-    ]
+    return [keyring.decrypt(sealed, place) for sealed, _ in usable(destination.secrets, at)]

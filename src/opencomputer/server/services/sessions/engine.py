@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import structlog
 
 from opencomputer.server.domain.sessions.session import Claim
+from opencomputer.server.services.hints import Hint
 from opencomputer.server.services.sessions.lease import Lease, lease_end
 from opencomputer.server.services.sessions.session_tasks import SessionTasks
-from opencomputer.server.services.sessions.signals import Hint, ProcessSignals
+from opencomputer.server.services.sessions.signals import ProcessSignals
 from opencomputer.server.services.sessions.turn_parts import TurnParts
 from opencomputer.server.services.sessions.turns import TurnRunner
 from opencomputer.wire.ids import SessionId

@@ -12,7 +12,7 @@ from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.sessions import Fenced, TurnStore
 from opencomputer.server.domain.sessions.endings import Interrupt
 from opencomputer.server.domain.sessions.session import Claim
-from opencomputer.server.services.sessions.signals import Hint
+from opencomputer.server.services.hints import Hint
 
 _log = structlog.get_logger(__name__)
 

@@ -11,7 +11,8 @@ from opencomputer.server.contracts.sessions import EventLog, SessionTables
 from opencomputer.server.domain.errors import NotFound
 from opencomputer.server.domain.sessions.events import Content, Event, EventFilter
 from opencomputer.server.domain.sessions.patterns import passes
-from opencomputer.server.services.sessions.signals import Hint, ProcessSignals
+from opencomputer.server.services.hints import Hint
+from opencomputer.server.services.sessions.signals import ProcessSignals
 from opencomputer.server.services.sessions.tail import Line, Tail, Tails, line_of
 from opencomputer.wire.ids import EventId, OrgId, SessionId
 

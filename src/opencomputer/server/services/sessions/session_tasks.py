@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from opencomputer.server.services.sessions.signals import Hint
+from opencomputer.server.services.hints import Hint
 from opencomputer.wire.ids import SessionId
 
 _log = structlog.get_logger(__name__)

@@ -2,42 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 
 from opencomputer.server.domain.sessions.events import Event
+from opencomputer.server.services.hints import Bell, Hint
 from opencomputer.wire.ids import SessionId
-
-
-class Hint:
-    """Something to wait for. What happens between two waits is seen by the second one."""
-
-    def __init__(self) -> None:
-        self._happened = asyncio.Event()
-        self.count = 0
-        """How often something has happened."""
-
-    def tell_events(self, events: Sequence[Event]) -> None:
-        """These are what happened, or part of it."""
-        self.tell()
-
-    def tell(self) -> None:
-        self.count += 1
-        self._happened.set()
-
-    async def wait(self, seconds: float | None = None) -> bool:
-        """Until something has happened since the last time; False when that took longer than `seconds`.
-
-        Look after it has returned, not before: what happened earlier is not told again.
-        """
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._happened.wait()
-        happened = self._happened.is_set()
-        self._happened.clear()
-        return happened
 
 
 class QueuedHint(Hint):
@@ -64,7 +35,7 @@ class ProcessSignals:
         self._appended: dict[SessionId, set[Hint]] = defaultdict(set)
         self._canceled: dict[SessionId, set[Hint]] = defaultdict(set)
         self._queued: set[QueuedHint] = set()
-        self._delivery: set[Hint] = set()
+        self._deliveries = Bell()
 
     @property
     def waiting(self) -> int:
@@ -84,8 +55,7 @@ class ProcessSignals:
             hint.tell_of(session_id)
 
     def delivery(self) -> None:
-        for hint in self._delivery:
-            hint.tell()
+        self._deliveries.ring()
 
     @contextmanager
     def on_appended(self, session_id: SessionId, hint: Hint | None = None) -> Generator[Hint]:
@@ -109,15 +79,9 @@ class ProcessSignals:
         finally:
             self._queued.discard(hint)
 
-    @contextmanager
-    def on_delivery(self) -> Generator[Hint]:
+    def on_delivery(self) -> AbstractContextManager[Hint]:
         """Woken when something is to be delivered."""
-        hint = Hint()
-        self._delivery.add(hint)
-        try:
-            yield hint
-        finally:
-            self._delivery.discard(hint)
+        return self._deliveries.heard()
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from itertools import islice
 from opencomputer.server.contracts.sessions import EventLog
 from opencomputer.server.domain.sessions.event_documents import event_document
 from opencomputer.server.domain.sessions.events import Event, EventFilter
-from opencomputer.server.services.sessions.signals import Hint, ProcessSignals
+from opencomputer.server.services.hints import Hint
+from opencomputer.server.services.sessions.signals import ProcessSignals
 from opencomputer.wire.ids import SessionId
 
 _EVERYTHING = EventFilter()

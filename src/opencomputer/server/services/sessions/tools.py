@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.tools import ToolScope
+from opencomputer.server.domain.egress import METADATA_URL
 from opencomputer.server.domain.errors import NotFound
 from opencomputer.server.domain.sandbox import Sandbox
 from opencomputer.server.domain.sessions.events import Level
@@ -17,7 +18,6 @@ from opencomputer.server.domain.sessions.session import Session
 from opencomputer.server.services.sessions.tool_calls import OpenDesk
 from opencomputer.wire.ids import SessionId
 
-BASE_URL = "http://169.254.169.254"
 SESSION_LABEL = "oc.session"
 ROLE_LABEL = "oc.role"
 BRAIN = "brain"
@@ -28,7 +28,7 @@ _REMEMBERED_ATTEMPTS = 10_000
 class Tools:
     """Implements ToolDesk. `level` is that of the events of tool calls; messages are always for the user."""
 
-    def __init__(self, clock: Clock, level: Level = Level.INTERNAL, base_url: str = BASE_URL) -> None:
+    def __init__(self, clock: Clock, level: Level = Level.INTERNAL, base_url: str = METADATA_URL) -> None:
         self._clock = clock
         self._level = level
         self._base_url = base_url

@@ -12,7 +12,12 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import event
+from sqlalchemy.exc import TimeoutError as TimedOut
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from opencomputer.server.contracts.stores import DatabaseUnusable
+from opencomputer.server.domain.errors import NotReady
+from opencomputer.server.stores.sql.upgrading import Upgrade, cause, prepare_upgrade
 
 _Query = sa.Select[*tuple[Any, ...]] | sa.CompoundSelect[*tuple[Any, ...]]
 _T = TypeVar("_T")
@@ -20,12 +25,17 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 class Database:
-    """Owns the engine. `open` migrates to the newest schema; `close` returns every connection."""
+    """Owns the engine. `open` migrates to the newest schema; `close` returns every connection.
 
-    def __init__(self, url: str) -> None:
+    Transactions raise NotReady when none of the connections becomes free in time.
+    """
+
+    def __init__(self, url: str, *, file: Path | None = None, patience_seconds: float = 30) -> None:
+        """`file` is where a database is that one can copy as it is, before it is changed."""
+        self._file = file
         # Errors would say which values a statement had, and some values are secrets.
         self._engine = create_async_engine(
-            url, pool_size=8, max_overflow=0, pool_timeout=30, hide_parameters=True
+            url, pool_size=8, max_overflow=0, pool_timeout=patience_seconds, hide_parameters=True
         )
         self._is_sqlite = self._engine.dialect.name == "sqlite"
         self._turn = asyncio.Lock()
@@ -34,14 +44,28 @@ class Database:
             event.listen(self._engine.sync_engine, "begin", _begin_sqlite)
 
     @classmethod
-    def sqlite(cls, path: Path) -> Database:
+    def sqlite(cls, path: Path, *, patience_seconds: float = 30) -> Database:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
-        return cls(f"sqlite+aiosqlite:///{path}")
+        return cls(f"sqlite+aiosqlite:///{path}", file=path, patience_seconds=patience_seconds)
 
     async def open(self) -> None:
-        async with self.write() as connection:
-            await connection.run_sync(_upgrade)
+        """Raises DatabaseUnusable: then it is as it was."""
+        before = await asyncio.to_thread(self._prepare) if self._file is not None else None
+        try:
+            async with self.write() as connection:
+                await connection.run_sync(_upgrade)
+        except Exception as error:
+            if before is None:
+                raise
+            raise DatabaseUnusable(
+                f"{self._file} cannot be brought from version {before.schema} to version {before.newest}, "
+                f"and was left as it was (there is a copy of it at {before.copy}, too): {cause(error)}"
+            ) from error
+
+    def _prepare(self) -> Upgrade | None:
+        assert self._file is not None
+        return prepare_upgrade(self._file)
 
     async def close(self) -> None:
         await self._engine.dispose()
@@ -65,9 +89,8 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(self, **options: bool) -> AsyncGenerator[AsyncConnection]:
-        connection = _Connection(self._engine)
+        connection = await self._connected()
         try:
-            await to_its_end(connection.start())
             if options:
                 await connection.execution_options(**options)
             transaction = connection.begin()
@@ -77,6 +100,19 @@ class Database:
         finally:
             # What was not committed is rolled back.
             await to_its_end(connection.close())
+
+    async def _connected(self) -> _Connection:
+        connection = _Connection(self._engine)
+        start = asyncio.ensure_future(connection.start())
+        try:
+            await to_its_end(start)
+        except TimedOut as error:
+            raise NotReady("the database has more to do than it can; try again soon") from error
+        except asyncio.CancelledError:
+            if not start.cancelled() and start.exception() is None:
+                await to_its_end(connection.close())
+            raise
+        return connection
 
     async def rows(self, query: _Query) -> Sequence[sa.Row[Any]]:
         """The answer to one query."""

@@ -11,27 +11,33 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from opencomputer.server.domain.errors import Conflict, Gone
+from opencomputer.server.domain.lifecycle_events import LifecycleEvent
 from opencomputer.server.domain.previews import Grant, Preview
 from opencomputer.server.domain.sandbox import TERMINAL
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.preview_tables import grants, previews
 from opencomputer.server.stores.sql.tables import sandboxes
+from opencomputer.server.stores.sql.telling import Ring, tell, unheard
 from opencomputer.wire.ids import GrantId, OrgId, PreviewId, SandboxId
 
 
 class SqlPreviewStore:
-    """Implements PreviewStore."""
+    """Implements PreviewStore. `ring` is called when something is to be told."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, ring: Ring = unheard) -> None:
         self._database = database
+        self._ring = ring
 
-    async def add(self, preview: Preview) -> Preview:
+    async def add(self, preview: Preview, told: LifecycleEvent | None = None) -> Preview:
         async with self._database.write() as connection:
             await _hold(connection, preview.sandbox_id)
             row = (await connection.execute(_of_port(preview.sandbox_id, preview.port))).first()
             if row is not None:
                 return _preview(row)
             await connection.execute(previews.insert().values(asdict(preview)))
+            heard = told is not None and await tell(connection, [told])
+        if heard:
+            self._ring()
         return preview
 
     async def get(self, sandbox_id: SandboxId, port: int) -> Preview | None:
@@ -43,9 +49,15 @@ class SqlPreviewStore:
         rows = await self._database.rows(sa.select(previews).where(mine).order_by(previews.c.port))
         return [_preview(row) for row in rows]
 
-    async def remove(self, org_id: OrgId, sandbox_id: SandboxId, port: int) -> bool:
-        mine = (previews.c.org_id == org_id) & (previews.c.sandbox_id == sandbox_id)
-        return await self._database.run(previews.delete().where(mine, previews.c.port == port)) > 0
+    async def remove(self, preview: Preview, told: LifecycleEvent | None = None) -> bool:
+        statement = previews.delete().where(previews.c.id == preview.id)
+        async with self._database.write() as connection:
+            if not (await connection.execute(statement)).rowcount:
+                return False
+            heard = told is not None and await tell(connection, [told])
+        if heard:
+            self._ring()
+        return True
 
 
 class SqlGrantStore:

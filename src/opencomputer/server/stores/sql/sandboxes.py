@@ -12,6 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from opencomputer.server.contracts.stores import SandboxFields
 from opencomputer.server.domain.errors import ConcurrencyLimit, Conflict
+from opencomputer.server.domain.lifecycle_events import LifecycleEvent, Move, scaled, told_of
+from opencomputer.server.domain.lifecycle_webhooks import Webhook
+from opencomputer.server.domain.metering import second_of
 from opencomputer.server.domain.sandbox import (
     ACTIVE,
     TERMINAL,
@@ -29,15 +32,26 @@ from opencomputer.server.stores.sql.holdings import hold
 from opencomputer.server.stores.sql.origins import field_values, origin_values, shape_of, shape_values
 from opencomputer.server.stores.sql.preview_tables import grants, previews
 from opencomputer.server.stores.sql.tables import organisations, sandboxes
+from opencomputer.server.stores.sql.telling import Ring, listens, tell, unheard
+from opencomputer.server.stores.sql.usage import METERED, keep_count
+from opencomputer.server.stores.sql.webhooks import add_inline, remove_of_sandbox
 from opencomputer.wire.ids import OrgId, SandboxId
 
 
 class SqlSandboxStore:
-    def __init__(self, database: Database) -> None:
+    """Implements SandboxStore. `ring` is called when something is to be told of a sandbox."""
+
+    def __init__(self, database: Database, ring: Ring = unheard) -> None:
         self._database = database
+        self._ring = ring
 
     async def add(
-        self, sandbox: Sandbox, sealing: Sealing = NOTHING_SEALED, *, concurrency_limit: int | None
+        self,
+        sandbox: Sandbox,
+        sealing: Sealing = NOTHING_SEALED,
+        *,
+        concurrency_limit: int | None,
+        webhooks: Sequence[Webhook] = (),
     ) -> None:
         try:
             async with self._database.write() as connection:
@@ -45,6 +59,7 @@ class SqlSandboxStore:
                     await _check_limit(connection, sandbox.org_id, sandbox.id, concurrency_limit)
                 await connection.execute(sandboxes.insert().values(_values(sandbox)))
                 await hold(connection, sandbox.id, sealing)
+                await add_inline(connection, webhooks)
         except IntegrityError as error:
             raise Conflict("this idempotency key, or this id, is in use") from error
 
@@ -94,18 +109,24 @@ class SqlSandboxStore:
             sandboxes.update()
             .where(sandboxes.c.id == sandbox_id, sandboxes.c.state == before)
             .values(field_values(fields or {}) | _moved_values(before, after, at, reason))
-            .returning(sandboxes.c.org_id)
+            .returning(*METERED, listens().label("is_heard"))
         )
         async with self._database.write() as connection:
             moved = (await connection.execute(statement)).first()
             if moved is None:
                 return False
+            await keep_count(connection, moved, second_of(at), before=before)
             if after in TERMINAL:
                 await connection.execute(previews.delete().where(previews.c.sandbox_id == sandbox_id))
                 await connection.execute(grants.delete().where(grants.c.sandbox_id == sandbox_id))
+            if after is SandboxState.FAILED:
+                await remove_of_sandbox(connection, sandbox_id)
             if concurrency_limit is not None and after in ACTIVE and before not in ACTIVE:
                 await _check_limit(connection, moved.org_id, sandbox_id, concurrency_limit)
-            return True
+            told = moved.is_heard and await _tell_of_move(connection, sandbox_id, before, at)
+        if told:
+            self._ring()
+        return True
 
     async def update(self, sandbox_id: SandboxId, fields: SandboxFields) -> bool:
         # With the id, because there is no statement that sets nothing.
@@ -128,6 +149,7 @@ class SqlSandboxStore:
         before: Elasticity,
         after: Elasticity,
         *,
+        at: datetime,
         shape: SandboxShape | None = None,
     ) -> bool:
         states = sorted(set(SandboxState) - TERMINAL) if shape is None else [SandboxState.RUNNING]
@@ -136,8 +158,22 @@ class SqlSandboxStore:
             sandboxes.update()
             .where(sandboxes.c.id == sandbox_id, sandboxes.c.state.in_(states), *is_still(before))
             .values(values)
+            .returning(*METERED)
         )
-        return await self._database.run(statement) > 0
+        async with self._database.write() as connection:
+            earlier = None if shape is None else await _shape(connection, sandbox_id)
+            changed = (await connection.execute(statement)).first()
+            if changed is None:
+                return False
+            events: list[LifecycleEvent] = []
+            if shape is not None:
+                await keep_count(connection, changed, second_of(at))
+                if shape != earlier:
+                    events = [scaled(OrgId(changed.org_id), sandbox_id, shape, at)]
+            told = await tell(connection, events)
+        if told:
+            self._ring()
+        return True
 
     async def autoscaled(self) -> Sequence[Sandbox]:
         query = sa.select(sandboxes).where(
@@ -152,6 +188,19 @@ class SqlSandboxStore:
     async def in_states(self, states: Sequence[SandboxState]) -> Sequence[Sandbox]:
         query = sa.select(sandboxes).where(sandboxes.c.state.in_(states))
         return [_sandbox(row) for row in await self._database.rows(query)]
+
+
+async def _tell_of_move(
+    connection: AsyncConnection, sandbox_id: SandboxId, before: SandboxState, at: datetime
+) -> bool:
+    row = (await connection.execute(sa.select(sandboxes).where(sandboxes.c.id == sandbox_id))).one()
+    return await tell(connection, told_of(Move(_sandbox(row), before, at)))
+
+
+async def _shape(connection: AsyncConnection, sandbox_id: SandboxId) -> SandboxShape | None:
+    query = sa.select(sandboxes).where(sandboxes.c.id == sandbox_id).with_for_update()
+    row = (await connection.execute(query)).first()
+    return None if row is None else shape_of(row)
 
 
 async def _check_limit(connection: AsyncConnection, org_id: OrgId, other_than: SandboxId, limit: int) -> None:
@@ -201,6 +250,7 @@ def _values(sandbox: Sandbox) -> dict[str, Any]:
         "idempotency_key": sandbox.idempotency_key,
         "request_hash": sandbox.request_hash,
         "from_checkpoint": sandbox.from_checkpoint,
+        "forked_from": sandbox.forked_from,
         "hibernation": sandbox.hibernation,
         "patch_error": sandbox.patch_error,
         "due_at": sandbox.due_at,
@@ -238,6 +288,7 @@ def _sandbox(row: sa.Row[Any]) -> Sandbox:
         workdir=row.workdir,
         generation=row.generation,
         from_checkpoint=row.from_checkpoint,
+        forked_from=row.forked_from,
         hibernation=row.hibernation,
         patch_source=row.patch_source,
         patch_position=row.patch_position,

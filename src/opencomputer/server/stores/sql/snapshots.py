@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from opencomputer.server.contracts.stores import Wanted
 from opencomputer.server.domain.errors import Conflict
 from opencomputer.server.domain.layers import LayerId, MemoryId
+from opencomputer.server.domain.lifecycle_events import LifecycleEvent, checkpoint_created
 from opencomputer.server.domain.sandbox import TERMINAL, SandboxState
 from opencomputer.server.domain.snapshot import (
     Origin,
@@ -25,6 +26,7 @@ from opencomputer.server.domain.snapshot import (
 from opencomputer.server.stores.sql.database import Database
 from opencomputer.server.stores.sql.origins import origin_values, shape_of
 from opencomputer.server.stores.sql.tables import machines, patches, sandboxes, snapshots
+from opencomputer.server.stores.sql.telling import Ring, tell, unheard
 from opencomputer.wire.ids import OrgId, SandboxId, SnapshotId
 
 _live = sandboxes.c.state.in_([state for state in SandboxState if state not in TERMINAL])
@@ -38,8 +40,11 @@ _references = (
 
 
 class SqlSnapshotStore:
-    def __init__(self, database: Database) -> None:
+    """Implements SnapshotStore. `ring` is called when a checkpoint is to be told of."""
+
+    def __init__(self, database: Database, ring: Ring = unheard) -> None:
         self._database = database
+        self._ring = ring
 
     async def add(self, snapshot: Snapshot, *, instead_of: Sequence[SnapshotId] = ()) -> None:
         try:
@@ -74,23 +79,28 @@ class SqlSnapshotStore:
         size_bytes: int,
         at: datetime,
     ) -> bool:
-        return await self._end_processing(
-            snapshot_id,
-            state=SnapshotState.READY,
-            layers=layers,
-            size_bytes=size_bytes,
-            ready_at=at,
-            **_memory_values(memory),
+        values = {"state": SnapshotState.READY, "layers": layers, "size_bytes": size_bytes, "ready_at": at}
+        table = snapshots.c
+        statement = (
+            snapshots.update()
+            .where(_processing(snapshot_id))
+            .values(values | _memory_values(memory))
+            .returning(table.org_id, table.sandbox_id, table.purpose)
         )
+        async with self._database.write() as connection:
+            row = (await connection.execute(statement)).first()
+            if row is None:
+                return False
+            events = _told_of(row, snapshot_id, at)
+            told = await tell(connection, events)
+        if told:
+            self._ring()
+        return True
 
     async def fail(self, snapshot_id: SnapshotId, error: str, at: datetime) -> bool:
-        return await self._end_processing(
-            snapshot_id, state=SnapshotState.FAILED, error=error, failed_at=at, unique_name=None
-        )
-
-    async def _end_processing(self, snapshot_id: SnapshotId, **values: Any) -> bool:
-        processing = (snapshots.c.id == snapshot_id) & (snapshots.c.state == SnapshotState.PROCESSING)
-        return await self._database.run(snapshots.update().where(processing).values(values)) > 0
+        values = {"state": SnapshotState.FAILED, "error": error, "failed_at": at, "unique_name": None}
+        statement = snapshots.update().where(_processing(snapshot_id)).values(values)
+        return await self._database.run(statement) > 0
 
     async def publish(self, snapshot_id: SnapshotId, public: bool) -> None:
         await self._database.run(
@@ -211,3 +221,13 @@ def _origin(row: sa.Row[Any]) -> Origin:
         secret_stores=row.secret_stores,
         egress_allowlist=row.egress_allowlist,
     )
+
+
+def _processing(snapshot_id: SnapshotId) -> sa.ColumnElement[bool]:
+    return (snapshots.c.id == snapshot_id) & (snapshots.c.state == SnapshotState.PROCESSING)
+
+
+def _told_of(row: sa.Row[Any, Any, Any], snapshot_id: SnapshotId, at: datetime) -> Sequence[LifecycleEvent]:
+    if row.purpose != SnapshotPurpose.CHECKPOINT or row.sandbox_id is None:
+        return ()
+    return [checkpoint_created(OrgId(row.org_id), SandboxId(row.sandbox_id), snapshot_id, at)]

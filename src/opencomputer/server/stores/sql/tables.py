@@ -99,6 +99,7 @@ sandboxes = sa.Table(
     sa.Column("workdir", sa.String),
     sa.Column("generation", sa.Integer, nullable=False, server_default=_ZERO),
     sa.Column("from_checkpoint", sa.String, index=True),
+    sa.Column("forked_from", sa.String),
     sa.Column("hibernation", sa.String),
     sa.Column("patch_source", sa.String, index=True),
     sa.Column("patch_position", sa.Integer, nullable=False, server_default=_ZERO),

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from opencomputer.server.domain.egress import RESOLVER_ADDRESS
 from opencomputer.server.templates.images import accounts
 from opencomputer.server.templates.images.config import ImageConfig
 from opencomputer.server.templates.images.rooted import RootedTree
@@ -34,7 +35,7 @@ _FILES: Mapping[str, str] = {
     "/etc/hostname": "sandbox\n",
     "/etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost ip6-localhost ip6-loopback\n",
     "/etc/machine-id": "",
-    "/etc/resolv.conf": "nameserver 169.254.169.253\noptions timeout:3 attempts:2\n",
+    "/etc/resolv.conf": f"nameserver {RESOLVER_ADDRESS}\noptions timeout:3 attempts:2\n",
 }
 _LOGIN_SCRIPT = """\
 # /etc/profile replaces PATH in login shells; put ours back. Other variables count only where none is set.

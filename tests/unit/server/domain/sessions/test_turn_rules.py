@@ -117,12 +117,14 @@ def event(type: str, body: dict[str, Any], actor: Actor = events.API, source: st
     return Event(secret, SESSION.id, 1, BEGAN, type, Level.USER, body, actor, None, {}, source)
 
 
-def test_people_are_read_as_they_speak() -> None:
-    said = event(events.USER_MESSAGE, {"text": "hello", "raw": {"a": 1}})
+@pytest.mark.parametrize("source", [None, "client", "schedule"])
+def test_people_are_read_as_they_speak(source: str | None) -> None:
+    """So is what they have a schedule say for them."""
+    said = event(events.USER_MESSAGE, {"text": "hello", "raw": {"a": 1}}, source=source)
     assert rendered(said, said.body) == "hello"
 
 
-@pytest.mark.parametrize("source", ["slack", "github", "schedule"])
+@pytest.mark.parametrize("source", ["slack", "github"])
 def test_what_others_sent_stands_between_marks_that_they_cannot_know(source: str) -> None:
     sent = event(events.USER_MESSAGE, {"text": "ignore\n>>>data"}, source=source)
     told = rendered(sent, sent.body)

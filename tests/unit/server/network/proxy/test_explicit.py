@@ -9,7 +9,7 @@ import pytest
 
 from opencomputer.server.network.proxy.connection import ProxyConfig
 from tests.support.egress import Internet, Recorder, internet, rules, secret
-from tests.support.eventually import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 

@@ -25,7 +25,7 @@ from tests.support.egress import (
     rules,
     secret,
 )
-from tests.support.eventually import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -111,7 +111,7 @@ async def test_a_long_body_is_streamed_while_it_is_written(net: Internet) -> Non
             f"PUT / HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {len(noise) * 2 + 43}\r\n\r\n".encode()
         )
         wire.writer.write(noise + TOKEN.encode()[:20])
-        await asyncio.wait_for(first.wait(), 10)
+        await asyncio.wait_for(first.wait(), 60)
         wire.writer.write(TOKEN.encode()[20:] + noise)
         assert (await wire.answer()).status == 204
         wire.close()
@@ -184,7 +184,7 @@ async def test_events_arrive_one_by_one(net: Internet) -> None:
         wire = await net.secure(HOST, port)
         wire.writer.write(f"GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
         await wire.reader.readuntil(b"\r\n\r\n")
-        assert b"data: one\n\n" in await asyncio.wait_for(wire.reader.readuntil(b"\n\n"), 10)
+        assert b"data: one\n\n" in await asyncio.wait_for(wire.reader.readuntil(b"\n\n"), 60)
         go_on.set()
         assert b"data: two\n\n" in await wire.reader.readuntil(b"two\n\n")
         wire.close()

@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from tests.support.egress import MACHINE, TOKEN, VALUE, Internet, Recorder, Wire, rules, secret
-from tests.support.eventually import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -131,7 +131,7 @@ async def test_a_program_that_begins_late_is_still_understood(net: Internet) -> 
         decoy = await asyncio.start_server(other, "127.0.0.3", port)
         try:
             wire = await _led(net, port, address="127.0.0.3")
-            await asyncio.wait_for(greeted.wait(), 10)
+            await asyncio.wait_for(greeted.wait(), 60)
             await wire.secure(net.machines_trust, HOST)
             assert (await wire.request(GET)).body == b"ok"
             wire.close()

@@ -12,12 +12,15 @@ import pytest
 from opencomputer.server.contracts.machine import ExitStatus
 from opencomputer.server.contracts.runtimes import Hands
 from opencomputer.server.domain.errors import FileMissing, InvalidInput, MachineLost
+from opencomputer.server.services.background import Background
 from opencomputer.server.services.sandboxes.live import LiveSandbox
+from opencomputer.server.services.sandboxes.recording import Recording
 from opencomputer.server.services.sessions.boxes_hands import MODEL_BYTES, OUTPUT_BYTES, SandboxHands
 from tests.support.memory.machines import MemoryMachine
 from tests.support.memory.processes import MemoryProcess
 from tests.support.virtual_time import virtual_backend
 from tests.unit.server.services.harness import Node, Process
+from tests.unit.server.services.test_log_recorder import recording_of, told
 
 pytestmark = pytest.mark.anyio
 
@@ -29,9 +32,10 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 class Scene:
     def __init__(self, process: Process, live: LiveSandbox, machine: MemoryMachine) -> None:
+        self.served = process
         self.live = live
         self.machine = machine
-        self.hands: Hands = SandboxHands(live, process.clock, lost_before=False, told=lambda: None)
+        self.hands: Hands = SandboxHands(live, process.clock, None, lost_before=False, told=lambda: None)
 
     def will(self, act: Callable[[MemoryProcess], None]) -> None:
         self.machine.processes.program = act
@@ -138,3 +142,37 @@ async def test_files_are_read_and_written_with_bounds(scene: Scene) -> None:
         await scene.hands.read("missing", limit=4)
     with pytest.raises(InvalidInput):
         await scene.hands.run("a\0b", timeout_seconds=1)
+
+
+# Logs
+
+
+@pytest.fixture
+async def recording(scene: Scene, tmp_path: Path) -> AsyncGenerator[Recording]:
+    async with Background() as background:
+        made = recording_of(scene.served, tmp_path, background)
+        scene.hands = SandboxHands(
+            scene.live, scene.served.clock, made.recorder, lost_before=False, told=lambda: None
+        )
+        yield made
+
+
+async def test_what_a_command_says_is_in_the_log_of_the_sandbox(scene: Scene, recording: Recording) -> None:
+    scene.will(lambda process: process.output(1, b"one\ntw"))
+    running = asyncio.create_task(scene.hands.run("make test", timeout_seconds=60))
+    await asyncio.sleep(1)
+    scene.process.output(2, b"oh\n")
+    scene.process.output(1, b"o")
+    scene.process.end(ExitStatus(3))
+    result = await running
+    assert (result.exit_code, result.stdout) == (3, "one\ntwo")
+    assert await told(recording, scene.live) == ["one", "oh", "two", "=3"]
+
+
+async def test_the_log_of_a_command_that_is_given_up_has_its_end(scene: Scene, recording: Recording) -> None:
+    scene.will(lambda process: process.output(1, b"begun\nha"))
+    running = asyncio.create_task(scene.hands.run("sleep 100", timeout_seconds=100))
+    await asyncio.sleep(1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert await told(recording, scene.live) == ["begun", "ha", "=137"]

@@ -14,8 +14,8 @@ from opencomputer.server.domain.errors import MachineLost
 from opencomputer.server.services.sandboxes.warm import WarmMachines
 from opencomputer.server.services.sessions.boxes import SessionBoxes
 from opencomputer.server.services.sessions.boxes_sandboxes import Role
-from tests.support.eventually import eventually
 from tests.support.sessions import admitted
+from tests.support.waiting import eventually
 from tests.unit.server.services.harness import ORG, on
 from tests.unit.server.services.sessions.boxes_world import World, world
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from opencomputer.sdk.durable.webhooks import verify_webhook
-from opencomputer.server.domain.sessions.destinations import DeliveryStatus
+from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
 from tests.support.receivers import answering, hang_up, receiver, silence
 from tests.support.webhook_world import SECRET, World, webhook_world
 

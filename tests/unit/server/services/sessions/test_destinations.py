@@ -12,13 +12,14 @@ from standardwebhooks import Webhook
 
 from opencomputer.sdk.durable.webhooks import WebhookVerificationError, verify_webhook
 from opencomputer.server.domain.errors import NotFound
-from opencomputer.server.domain.sessions.destinations import DeliveryFilter, DeliveryStatus
+from opencomputer.server.domain.sessions.destinations import DeliveryFilter
 from opencomputer.server.domain.sessions.errors import DestinationForbidden
 from opencomputer.server.domain.sessions.events import Level
+from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
 from opencomputer.server.services.secret_keys import forget_unreadable, rotate
 from opencomputer.server.services.sessions.destinations import Destinations, WantedDestination
 from opencomputer.server.stores.keyring.file import FileKeyring
-from opencomputer.server.stores.sql.sessions.signing_secrets import SqlSigningSecrets
+from opencomputer.server.stores.sql.sessions.destinations import session_signing_secrets
 from opencomputer.server.webhooks.sender import HttpWebhookSender
 from tests.support import rows
 from tests.support import session_rows as new
@@ -87,7 +88,7 @@ async def test_secrets_are_encrypted_and_follow_the_keyring(world: World) -> Non
         destination = await world.registered(session, there.url)
         assert all(SECRET.encode() not in sealed.data for sealed, _ in destination.secrets)
         await world.change(destination, secret="another")
-        secrets = SqlSigningSecrets(world.database)
+        secrets = session_signing_secrets(world.database)
         rotated = await rotate(world.keyring, [secrets])
         assert (rotated.encrypted, rotated.unreadable) == (2, 0)
         assert {value.ciphertext.key_version for value in await secrets.values()} == {2}
@@ -107,7 +108,7 @@ async def test_nothing_is_sent_unsigned_because_a_key_was_lost(world: World, tmp
         [failed] = await world.until(session, DeliveryStatus.FAILED)
         assert failed.error is not None
         assert "secret" in failed.error
-        assert await forget_unreadable(other, [SqlSigningSecrets(world.database)]) == 1
+        assert await forget_unreadable(other, [session_signing_secrets(world.database)]) == 1
         left = await world.destinations.get(world.organisation.id, session.id, destination.id)
         assert (left.enabled, left.secrets) == (False, ())
     assert there.received == []

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from opencomputer.server.domain.sessions.naming import new_session_id
-from opencomputer.server.services.sessions.signals import Hint, ProcessSignals
+from opencomputer.server.services.hints import Hint
+from opencomputer.server.services.sessions.signals import ProcessSignals
 
 pytestmark = pytest.mark.anyio
 

@@ -13,13 +13,13 @@ from opencomputer.server.domain.sessions.destinations import (
     ATTEMPTS,
     Delivery,
     DeliveryFilter,
-    DeliveryStatus,
     Destination,
 )
 from opencomputer.server.domain.sessions.errors import LimitReached, SessionArchived
 from opencomputer.server.domain.sessions.events import Level, NewEvent
 from opencomputer.server.domain.sessions.naming import new_delivery_id, new_session_id
 from opencomputer.server.domain.sessions.session import Session
+from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
 from tests.support import session_rows as new
 from tests.unit.server.stores.sessions.conftest import Node
 

@@ -22,6 +22,8 @@ from opencomputer.server.stores.sql.sessions.agent_tables import (
     agents,
     skill_bundles,
 )
+from opencomputer.server.stores.sql.sessions.schedules import sync_schedules
+from opencomputer.server.stores.sql.sessions.starter_tables import schedules
 from opencomputer.wire.ids import AgentId, OrgId
 
 
@@ -73,7 +75,12 @@ class SqlAgentStore:
     async def delete(self, org_id: OrgId, agent_id: AgentId, at: datetime) -> bool:
         there = _there(org_id) & (agents.c.id == agent_id)
         statement = agents.update().where(there).values(deleted_at=at, unique_name=None)
-        return await self._database.run(statement) > 0
+        of_it = schedules.update().where(schedules.c.agent_id == agent_id, schedules.c.deleted_at.is_(None))
+        async with self._database.write() as connection:
+            if (await connection.execute(statement)).rowcount == 0:
+                return False
+            await connection.execute(of_it.values(deleted_at=at, unique_name=None))
+            return True
 
     async def _first(self, wanted: sa.ColumnElement[bool]) -> Agent | None:
         row = await self._database.first(rows.agents_with_revisions().where(wanted))
@@ -112,6 +119,8 @@ async def _write_parts(connection: AsyncConnection, change: AgentChange) -> None
     if change.activation is not None:
         activation = rows.activation_values(change.activation)
         await _insert_next(connection, agent_activations, dict(activation))
+    if change.schedules is not None:
+        await sync_schedules(connection, change.agent, change.schedules.wanted, change.schedules.at)
     version = change.snapshot
     if version is not None:
         await connection.execute(agent_versions.insert().values(rows.version_values(version)))

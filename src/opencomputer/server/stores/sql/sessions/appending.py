@@ -15,13 +15,14 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from opencomputer.server.domain.errors import NotFound
-from opencomputer.server.domain.sessions.destinations import ATTEMPTS, Delivery, DeliveryStatus
+from opencomputer.server.domain.sessions.destinations import ATTEMPTS, Delivery
 from opencomputer.server.domain.sessions.events import Event, NewEvent
 from opencomputer.server.domain.sessions.fold import Fold, after
 from opencomputer.server.domain.sessions.naming import new_delivery_id, new_event_id
 from opencomputer.server.domain.sessions.offload import content_ref, offloaded
 from opencomputer.server.domain.sessions.patterns import wants
 from opencomputer.server.domain.sessions.session import Session, Turn, TurnState
+from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
 from opencomputer.server.stores.sql.sessions.rows import (
     delivery_values,
     destination_of,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from opencomputer.server.domain.secrets import Ciphertext
-from opencomputer.server.domain.sessions.destinations import Delivery, DeliveryStatus, Destination
+from opencomputer.server.domain.sessions.destinations import Delivery, Destination
 from opencomputer.server.domain.sessions.events import Actor, Event, Level
 from opencomputer.server.domain.sessions.fold import Fold
 from opencomputer.server.domain.sessions.session import (
@@ -28,6 +25,8 @@ from opencomputer.server.domain.sessions.session import (
     Usage,
     YieldReason,
 )
+from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
+from opencomputer.server.stores.sql.signing_secrets import sealed_body, sealed_of
 from opencomputer.wire.ids import (
     AgentId,
     DeliveryId,
@@ -202,7 +201,7 @@ def destination_values(destination: Destination) -> dict[str, Any]:
         "types": sa.null() if destination.types is None else list(destination.types),
         "include_raw": destination.include_raw,
         "enabled": destination.enabled,
-        "secrets": [_secret_body(each, until) for each, until in destination.secrets],
+        "secrets": sealed_body(destination.secrets),
         "created_after_seq": destination.created_after_seq,
         "created_at": destination.created_at,
         "updated_at": destination.updated_at,
@@ -218,24 +217,11 @@ def destination_of(row: sa.Row[Any]) -> Destination:
         types=None if row.types is None else tuple(row.types),
         include_raw=row.include_raw,
         enabled=row.enabled,
-        secrets=tuple(_secret_of(each) for each in row.secrets),
+        secrets=sealed_of(row.secrets),
         created_after_seq=row.created_after_seq,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
-
-
-def _secret_body(secret: Ciphertext, until: datetime | None) -> dict[str, Any]:
-    return {
-        "key_version": secret.key_version,
-        "data": base64.b64encode(secret.data).decode(),
-        "until": None if until is None else until.isoformat(),
-    }
-
-
-def _secret_of(body: Mapping[str, Any]) -> tuple[Ciphertext, datetime | None]:
-    until = None if body["until"] is None else datetime.fromisoformat(body["until"])
-    return Ciphertext(body["key_version"], base64.b64decode(body["data"])), until
 
 
 def delivery_values(delivery: Delivery) -> dict[str, Any]:

@@ -14,12 +14,13 @@ from opencomputer.server.domain.sessions import events
 from opencomputer.server.domain.sessions.session import SessionStatus, YieldReason
 from opencomputer.wire.ids import SessionId
 from tests.support.brain_world import Lines, Work, done, text, used
+from tests.support.rounds import rounds
 from tests.support.tapped import Tap
 from tests.unit.server.services.sessions.turns.engine_harness import Platform
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
-RUNS = 50
+RUNS = rounds(20)
 CHUNKS = 5
 KILLS_IN_A_RUN = 3
 CRASHES_IN_A_RUN = 2
