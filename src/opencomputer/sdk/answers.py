@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-import httpx
-
 from opencomputer.sdk.errors import UnexpectedAnswerError
+from opencomputer.sdk.http import httpx
 
 JsonObject = dict[str, object]
 
@@ -71,6 +70,26 @@ def whole(fields: JsonObject, key: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def number(fields: JsonObject, key: str) -> float:
+    """A number, 0 when it is absent or null."""
+    value = fields.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+
+
+def text_map(fields: JsonObject, key: str) -> dict[str, str]:
+    """An object of texts, empty when it is absent or null."""
+    value = fields.get(key)
+    if not is_json_object(value):
+        return {}
+    return {name: item for name, item in value.items() if isinstance(item, str)}
+
+
 def flag(fields: JsonObject, key: str) -> bool:
     """A boolean; absent and null are false."""
     return fields.get(key) is True
+
+
+def yes_or_no(fields: JsonObject, key: str) -> bool | None:
+    """A boolean, None when it is absent or null."""
+    value = fields.get(key)
+    return value if isinstance(value, bool) else None

@@ -6,23 +6,28 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
-import httpx
-
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
 from opencomputer.sdk.callbacks import notify
 from opencomputer.sdk.control_plane import Call, ControlPlane
 from opencomputer.sdk.errors import BuildFailedError
+from opencomputer.sdk.http import httpx
 
 BUILD_SECONDS = 600.0
 """Between two pieces of the stream. A server that works sends something every few seconds."""
 _MEDIA_TYPE = "text/event-stream"
 
 LogCallback = Callable[[str], object]
+StepCallback = Callable[[int], object]
 
 
-async def build(plane: ControlPlane, call: Call, on_log: LogCallback | None = None) -> JsonObject:
-    """Send the call, tell each line of the build, and return the result.
+async def build(
+    plane: ControlPlane,
+    call: Call,
+    on_log: LogCallback | None = None,
+    on_step: StepCallback | None = None,
+) -> JsonObject:
+    """Send the call, tell each line of the build and the number of its step, and return the result.
 
     Raises BuildFailedError with the server's words, and what every call raises when it is refused at once.
     """
@@ -33,6 +38,7 @@ async def build(plane: ControlPlane, call: Call, on_log: LogCallback | None = No
             return answers.json_object(answers.parsed(response))
         async for event, data in events(response.aiter_bytes()):
             if event == "build_log":
+                await notify(on_step, answers.whole(data, "step") or 0)
                 await notify(on_log, answers.text(data, "message"))
             elif event == "error":
                 raise BuildFailedError(answers.text(data, "error", "the server gave no reason"))

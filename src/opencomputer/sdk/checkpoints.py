@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
-from opencomputer.sdk.control_plane import Call, ControlPlane, get
-from opencomputer.sdk.errors import CheckpointFailedError, NotFoundError
+from opencomputer.sdk.control_plane import Call, ControlPlane, delete_if_there, get
+from opencomputer.sdk.errors import CheckpointFailedError
 from opencomputer.sdk.sandbox_link import path_below_sandboxes
 
 if TYPE_CHECKING:
@@ -135,11 +135,3 @@ async def publish(plane: ControlPlane, checkpoint_id: str, *, public: bool) -> J
     """Make a checkpoint public, or not, and return how the server describes it then."""
     path = path_below_sandboxes("checkpoints", checkpoint_id, "publish" if public else "unpublish")
     return answers.json_object(await plane.json(Call("POST", path, repeatable=True)))
-
-
-async def delete_if_there(plane: ControlPlane, path: str) -> None:
-    """Delete what may be gone already."""
-    try:
-        await plane.send(Call("DELETE", path, repeatable=True))
-    except NotFoundError:
-        return

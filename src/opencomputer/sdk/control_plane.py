@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 
-import httpx
-
 from opencomputer.sdk.answers import is_json_object, parsed
-from opencomputer.sdk.endpoint import Endpoint, is_loopback
-from opencomputer.sdk.errors import error_from, retry_after_seconds
+from opencomputer.sdk.endpoint import Endpoint
+from opencomputer.sdk.errors import (
+    AnswerLostError,
+    ClientClosedError,
+    NotFoundError,
+    error_from,
+    retry_after_seconds,
+)
+from opencomputer.sdk.http import httpx
+from opencomputer.sdk.http_client import http_client
 from opencomputer.sdk.version import installed_version
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -26,7 +31,8 @@ _LONGEST_WAKE_DELAY_SECONDS = 3.0
 _LONGEST_WAKE_SECONDS = 120.0
 ASYNC_WAKE: Mapping[str, str] = {"X-OSB-Async-Wake": "1"}
 """The headers of a call that may be sent again and again while the sandbox wakes."""
-_REPEATED_STATUSES = frozenset({502, 503, 504})
+_REPEATED_STATUSES = frozenset({500, 502, 503, 504})
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
 
 Body = bytes | AsyncIterator[bytes]
 Sleep = Callable[[float], Awaitable[None]]
@@ -75,19 +81,14 @@ class ControlPlane:
             headers["X-API-Key"] = endpoint.api_key
         self.endpoint = endpoint
         self._sleep = sleep
-        self._client = httpx.AsyncClient(
-            base_url=base,
-            headers=headers,
-            transport=transport,
-            verify=_tls(base),
-            trust_env=not is_loopback(base.host),
-        )
+        self._client = http_client(base, headers=headers, transport=transport)
 
     async def send(self, call: Call) -> httpx.Response:
         """Return the successful answer, read in full.
 
         Raises an `OpenComputerError` for an error status, an `httpx.TransportError` when no answer came. A
-        repeatable call that meets a network fault or a passing condition of the server is sent once more.
+        repeatable call that meets a network fault or a passing condition of the server is sent once more; any
+        other, but for a deletion or a streamed upload, only when the server was not reached at all.
         """
         delay = await self._first_attempt(call)
         if isinstance(delay, httpx.Response):
@@ -102,7 +103,7 @@ class ControlPlane:
     @asynccontextmanager
     async def stream(self, call: Call) -> AsyncGenerator[httpx.Response]:
         """The successful answer with its body still to be read; never repeated."""
-        async with self._client.stream(
+        async with self._open().stream(
             call.method,
             call.path,
             params=dict(call.params),
@@ -114,7 +115,8 @@ class ControlPlane:
             if not response.is_success:
                 await response.aread()
                 raise error_from(response)
-            yield response
+            with _told_apart(response.request):
+                yield response
 
     async def aclose(self) -> None:
         """Close the connections; may be called again."""
@@ -126,12 +128,17 @@ class ControlPlane:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    def _open(self) -> httpx.AsyncClient:
+        if self._client.is_closed:
+            raise ClientClosedError
+        return self._client
+
     async def _first_attempt(self, call: Call) -> httpx.Response | float:
         """The answer, or after how many seconds to send the call again."""
         try:
             response = await self._request(call)
-        except httpx.TransportError:
-            if call.repeatable:
+        except httpx.TransportError as error:
+            if call.repeatable or (isinstance(error, _NEVER_SENT) and may_be_sent_late(call)):
                 return _REPEAT_DELAY_SECONDS
             raise
         delay = repeat_delay(response) if call.repeatable else None
@@ -149,7 +156,7 @@ class ControlPlane:
             delay = min(2 * delay, _LONGEST_WAKE_DELAY_SECONDS)
 
     async def _once(self, call: Call) -> httpx.Response:
-        return await self._client.request(
+        return await self._open().request(
             call.method,
             call.path,
             params=dict(call.params),
@@ -158,6 +165,19 @@ class ControlPlane:
             content=call.content,
             timeout=httpx.Timeout(DEFAULT_TIMEOUT_SECONDS, read=call.timeout_seconds),
         )
+
+
+async def delete_if_there(plane: ControlPlane, path: str, params: Mapping[str, str] | None = None) -> None:
+    """Delete what may be gone already."""
+    try:
+        await plane.send(Call("DELETE", path, repeatable=True, params=params or {}))
+    except NotFoundError:
+        return
+
+
+def may_be_sent_late(call: Call) -> bool:
+    """Whether a call that never reached the server may be sent again a moment later."""
+    return call.method != "DELETE" and (call.content is None or isinstance(call.content, bytes))
 
 
 def is_waking(call: Call, response: httpx.Response) -> bool:
@@ -186,13 +206,19 @@ def with_timeout(call: Call, seconds: float | None) -> Call:
     return replace(call, timeout_seconds=seconds)
 
 
+@contextmanager
+def _told_apart(request: httpx.Request) -> Generator[None]:
+    """Within this, that the answer to a request breaks off is told apart from getting none."""
+    try:
+        yield
+    except (httpx.RemoteProtocolError, httpx.ReadError) as error:
+        # What else is done meanwhile may fail as well.
+        if error._request is not request:  # pyright: ignore[reportPrivateUsage] - the property raises
+            raise
+        raise AnswerLostError(str(error), request=request) from error
+
+
 def _checked(response: httpx.Response) -> httpx.Response:
     if response.is_success:
         return response
     raise error_from(response)
-
-
-def _tls(base: httpx.URL) -> ssl.SSLContext | bool:
-    # Loading the machine's certificates costs tens of milliseconds, which a plain address has no use for. The
-    # empty context trusts nobody, so that it could not weaken anything.
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if base.scheme == "http" else True

@@ -5,7 +5,9 @@ Failures below HTTP stay what httpx raises (`httpx.TransportError` and its kinds
 
 from __future__ import annotations
 
-import httpx
+from typing import cast
+
+from opencomputer.sdk.http import httpx
 
 
 class OpenComputerError(httpx.HTTPStatusError):
@@ -18,10 +20,11 @@ class OpenComputerError(httpx.HTTPStatusError):
     def __init__(self, message: str, *, response: httpx.Response, code: str = "") -> None:
         self.message = message
         self.code = code
-        self.param = _parameter(response)
-        self.type = code
+        details = _details(response)
+        self.param = details.get("param")
+        self.type = details.get("type", code)
         self.status = response.status_code
-        self.request_id = response.headers.get("x-request-id", "")
+        self.request_id = response.headers.get("x-request-id", "") or details.get("request_id", "")
         self.retry_after_seconds = retry_after_seconds(response.headers)
         request = response.request
         super().__init__(
@@ -44,7 +47,15 @@ class PlanLimitError(OpenComputerError):
 
 
 class ScalingLockedError(AuthError):
-    """The size of the sandbox is locked."""
+    """The size of the sandbox is locked; `set_scaling_lock(False)` unlocks it."""
+
+    code = "scaling_locked"
+
+
+class SandboxFamilyLimitError(AuthError):
+    """Sandboxes of this family cannot change their size."""
+
+    code = "sandbox_family_scale_disabled"
 
 
 class NotFoundError(OpenComputerError):
@@ -61,6 +72,11 @@ class SandboxStoppedError(OpenComputerError):
 
 class RateLimitError(OpenComputerError):
     """Too many requests or sandboxes; `retry_after_seconds` says when to try again, if the server knows."""
+
+    @property
+    def retry_after(self) -> float | None:
+        """The same as `retry_after_seconds`."""
+        return self.retry_after_seconds
 
 
 class UnavailableError(OpenComputerError):
@@ -103,6 +119,29 @@ class BuildFailedError(RuntimeError):
         super().__init__(f"Build failed: {reason}")
 
 
+class OperationFailedError(RuntimeError):
+    """A change of a hosted agent failed, in `phase`, or was canceled. `reason` is the server's own text."""
+
+    def __init__(self, operation_id: str, phase: str, reason: str) -> None:
+        self.operation_id = operation_id
+        self.phase = phase
+        self.reason = reason
+        super().__init__(
+            f"operation {operation_id} failed in {phase}: {reason or 'the server gave no reason'}"
+        )
+
+
+class ClientClosedError(RuntimeError):
+    """The object was closed, by `close`, `kill` or the end of its `with` block, and does nothing any more."""
+
+    def __init__(self) -> None:
+        super().__init__("this was closed, by close(), kill() or the end of its block; connect to it again")
+
+
+class AnswerLostError(httpx.ReadError):
+    """The connection was lost in the middle of an answer."""
+
+
 class UnexpectedAnswerError(RuntimeError):
     """The answer does not have the shape that the API promises: something else than a server is answering."""
 
@@ -124,7 +163,8 @@ class ShellClosedError(Exception):
 
 
 _BY_CODE: dict[str, type[OpenComputerError]] = {
-    "scaling_locked": ScalingLockedError,
+    ScalingLockedError.code: ScalingLockedError,
+    SandboxFamilyLimitError.code: SandboxFamilyLimitError,
     "sandbox_stopped": SandboxStoppedError,
     "machine_lost": SandboxStoppedError,
     "not_supported": NotSupportedError,
@@ -167,16 +207,15 @@ def retry_after_seconds(headers: httpx.Headers) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
-def _parameter(response: httpx.Response) -> str | None:
+def _details(response: httpx.Response) -> dict[str, str]:
+    """The texts of a structured error, as durable agents and sessions have it."""
     try:
         body: object = response.json()
     except (ValueError, httpx.ResponseNotRead):
-        return None
-    match body:
-        case {"error": {"param": str(parameter)}}:
-            return parameter
-        case _:
-            return None
+        return {}
+    error = cast("dict[str, object]", body).get("error") if isinstance(body, dict) else None
+    details = cast("dict[str, object]", error) if isinstance(error, dict) else {}
+    return {name: value for name, value in details.items() if isinstance(value, str)}
 
 
 def _message_and_code(response: httpx.Response) -> tuple[str, str]:

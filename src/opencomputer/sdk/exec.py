@@ -7,8 +7,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import httpx
-
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
 from opencomputer.sdk.callbacks import BytesCallback, ExitCallback, SignalCallback, StreamCallbacks
@@ -22,6 +20,7 @@ from opencomputer.sdk.errors import (
 )
 from opencomputer.sdk.exec_session import ExecSession, kill_session
 from opencomputer.sdk.frame_stream import FrameStream
+from opencomputer.sdk.http import httpx
 from opencomputer.sdk.process_result import ExecSessionInfo, ProcessResult
 from opencomputer.sdk.shell import Shell
 

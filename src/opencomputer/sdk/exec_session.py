@@ -60,6 +60,14 @@ class ExecSession:
         if not self._exit.done():
             await self._stream.send(data.encode() if isinstance(data, str) else data)
 
+    async def close_stdin(self) -> None:
+        """Let the program find its standard input at its end, for all clients; what was sent comes first.
+
+        Nothing happens once it has ended, and on servers that do not know of this.
+        """
+        if not self._exit.done():
+            await self._stream.end_input()
+
     async def kill(self, signal: int = 9) -> None:
         """Send a signal to the program and the processes of its group; nothing happens once it has ended."""
         if not self._exit.done():

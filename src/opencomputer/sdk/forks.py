@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opencomputer.sdk.control_plane import Call
+from opencomputer.sdk.control_plane import post_once, with_timeout
 from opencomputer.sdk.sandbox_link import path_below_sandboxes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.control_plane import Call
     from opencomputer.sdk.sandbox_link import SandboxLink
 
 _FORK_SECONDS = 120.0
@@ -41,10 +42,10 @@ class ForkOptions:
 def from_checkpoint(checkpoint_id: str, options: ForkOptions) -> Call:
     """A sandbox made from a checkpoint."""
     path = path_below_sandboxes("from-checkpoint", checkpoint_id)
-    return Call("POST", path, json=options.body(), timeout_seconds=_FORK_SECONDS)
+    return with_timeout(post_once(path, options.body()), _FORK_SECONDS)
 
 
 def fork(link: SandboxLink, count: int, options: ForkOptions) -> Call:
     """So many sandboxes made from a running one."""
     body = {"count": count} | options.body()
-    return Call("POST", link.path("fork"), json=body, timeout_seconds=_FORK_SECONDS)
+    return with_timeout(post_once(link.path("fork"), body), _FORK_SECONDS)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import httpx
-from websockets.exceptions import ConnectionClosed
-
 from opencomputer.sdk.errors import OpenComputerError, UnavailableError
+from opencomputer.sdk.http import httpx
 from opencomputer.sdk.replay import OutputLost, ReplayFilter
 from opencomputer.wire import frames
 from opencomputer.wire.frames import Frame
@@ -51,6 +50,7 @@ class FrameStream:
         self._filter = ReplayFilter(_SERVER_RING_BYTES) if reconnect else None
         self._sleep = sleep
         self._socket: ClientConnection | None = None
+        self._input_ended = False
         self._connected = asyncio.Event()
 
     @property
@@ -80,6 +80,8 @@ class FrameStream:
 
     async def send(self, data: bytes) -> None:
         """Send standard input, waiting while the link is opened again; once it has ended, nothing happens."""
+        from websockets.exceptions import ConnectionClosed
+
         for message in frames.encode_all(frames.STDIN, data):
             await self._connected.wait()
             try:
@@ -87,6 +89,12 @@ class FrameStream:
                     await self._socket.send(message)
             except ConnectionClosed:
                 return
+
+    async def end_input(self) -> None:
+        """Say that standard input is at its end, on later sockets of this link as well."""
+        self._input_ended = True
+        await self._connected.wait()
+        await self._say_that_input_ended()
 
     async def aclose(self) -> None:
         """Close the socket; the session itself goes on."""
@@ -97,6 +105,13 @@ class FrameStream:
 
     async def _dial(self) -> ClientConnection:
         return await self._link.open_socket("exec", self._session_id)
+
+    async def _say_that_input_ended(self) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        with suppress(ConnectionClosed):
+            if self._socket:
+                await self._socket.send(frames.encode(frames.STDIN_END))
 
     def _use(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -112,10 +127,14 @@ class FrameStream:
                 continue
             except OpenComputerError:
                 return False
+            if self._input_ended:
+                await self._say_that_input_ended()
             return True
         return False
 
     async def _of_one_socket(self) -> AsyncGenerator[Frame]:
+        from websockets.exceptions import ConnectionClosed
+
         socket = self._socket
         if socket is None:
             return

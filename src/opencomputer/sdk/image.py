@@ -59,9 +59,9 @@ class Image:
         """Run commands in one shell, as the sandbox user, who may `sudo`. The first to fail ends it."""
         return self._with("run", commands=_texts(commands, "commands"))
 
-    def env(self, variables: Mapping[str, str]) -> Image:
+    def env(self, vars: Mapping[str, str]) -> Image:
         """Set variables for later steps, and for every process of every sandbox of this image."""
-        return self._with("env", vars=dict(variables))
+        return self._with("env", vars=dict(vars))
 
     def workdir(self, path: str) -> Image:
         """Make a directory, and have later steps and all processes start in it."""

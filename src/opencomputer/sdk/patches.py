@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
+
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
-from opencomputer.sdk.checkpoints import delete_if_there
-from opencomputer.sdk.control_plane import Call, ControlPlane, get
+from opencomputer.sdk.control_plane import Call, ControlPlane, delete_if_there, get
+from opencomputer.sdk.endpoint import Endpoint
 from opencomputer.sdk.sandbox_link import path_below_sandboxes
 
 _CREATE_SECONDS = 300.0
@@ -36,3 +38,39 @@ class Patches:
 
     def _path(self, *segments: str) -> str:
         return path_below_sandboxes("checkpoints", self._checkpoint_id, "patches", *segments)
+
+
+class CheckpointPatches:
+    """What of `Sandbox` is about patches: of a checkpoint, not of one sandbox."""
+
+    @staticmethod
+    async def create_checkpoint_patch(
+        checkpoint_id: str,
+        script: str,
+        description: str = "",
+        api_key: str | None = None,
+        api_url: str | None = None,
+    ) -> JsonObject:
+        """Add a script that sandboxes made from this checkpoint run once; returns `{"patch": {…}}`.
+
+        New ones run it before they are given out, those that exist when they wake. Where it fails, the
+        sandbox's description has a `patchError`, and it is tried again at the next wake.
+        """
+        async with ControlPlane(Endpoint.resolve(api_key, api_url)) as plane:
+            return await Patches(plane, checkpoint_id).create(script, description)
+
+    @staticmethod
+    async def list_checkpoint_patches(
+        checkpoint_id: str, api_key: str | None = None, api_url: str | None = None
+    ) -> builtins.list[JsonObject]:
+        """A checkpoint's patches, in the order they run."""
+        async with ControlPlane(Endpoint.resolve(api_key, api_url)) as plane:
+            return await Patches(plane, checkpoint_id).list()
+
+    @staticmethod
+    async def delete_checkpoint_patch(
+        checkpoint_id: str, patch_id: str, api_key: str | None = None, api_url: str | None = None
+    ) -> None:
+        """Delete a patch; one that is not there is no error."""
+        async with ControlPlane(Endpoint.resolve(api_key, api_url)) as plane:
+            await Patches(plane, checkpoint_id).delete(patch_id)

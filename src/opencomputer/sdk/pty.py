@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from websockets.exceptions import ConnectionClosed
 
 from opencomputer.sdk import answers
 from opencomputer.sdk.callbacks import BytesCallback, notify
-from opencomputer.sdk.control_plane import Call
+from opencomputer.sdk.control_plane import Call, get
 from opencomputer.sdk.errors import NotFoundError, SandboxStoppedError
 from opencomputer.sdk.frame_stream import NORMAL_CLOSE
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
+    from websockets.exceptions import ConnectionClosed
 
     from opencomputer.sdk.sandbox_link import SandboxLink
 
 
-class LinkLostError(EOFError):
-    """The link to a terminal broke; the terminal itself may go on."""
+@dataclass(frozen=True)
+class TerminalInfo:
+    """One entry of `pty.list()`."""
+
+    session_id: str
+    sandbox_id: str
+    command: str
+    running: bool
+    started_at: str
+    attached_clients: int
 
 
 class PtySession:
@@ -32,6 +41,7 @@ class PtySession:
         self.session_id = session_id
         self._link = link
         self._socket = socket
+        self._seen = 0
         self._reader: asyncio.Task[None] | None = None
         if on_output:
             self._reader = asyncio.create_task(self._read(on_output), name=f"terminal {session_id}")
@@ -44,21 +54,27 @@ class PtySession:
 
     async def send(self, data: str | bytes) -> None:
         """Type into the terminal. Raises EOFError once it has ended."""
+        from websockets.exceptions import ConnectionClosed
+
         try:
             await self._socket.send(data.encode() if isinstance(data, str) else data)
         except ConnectionClosed as error:
-            raise self._end() from error
+            raise self._end(error) from error
 
     async def recv(self) -> bytes:
         """The next output. Raises EOFError when the terminal has ended, LinkLostError when the link broke.
 
         Not to be used together with `on_output`, which takes all output.
         """
+        from websockets.exceptions import ConnectionClosed
+
         try:
             message = await self._socket.recv()
         except ConnectionClosed as error:
-            raise self._end() from error
-        return message.encode() if isinstance(message, str) else message
+            raise self._end(error) from error
+        data = message.encode() if isinstance(message, str) else message
+        self._seen += len(data)
+        return data
 
     async def resize(self, cols: int, rows: int) -> None:
         """Tell the terminal its new size."""
@@ -69,6 +85,15 @@ class PtySession:
             json={"cols": cols, "rows": rows},
         )
         await self._link.plane.send(call)
+
+    async def reconnect(self) -> None:
+        """Open a link that was lost again. Output goes on where it was, as far as the server retained it.
+
+        Raises what opening a socket raises, `NotFoundError` when the terminal is gone. Not for terminals with
+        `on_output`.
+        """
+        await self._socket.close()
+        self._socket = await _open(self._link, self.session_id, self._seen)
 
     async def detach(self) -> None:
         """Let go of the terminal without ending it; `Pty.attach` takes it up again."""
@@ -97,10 +122,12 @@ class PtySession:
         except EOFError:
             pass
 
-    def _end(self) -> EOFError:
-        if self._socket.close_code in (NORMAL_CLOSE, None):
-            return EOFError("the terminal has ended")
-        return LinkLostError("the link to the terminal was lost")
+    def _end(self, closed: ConnectionClosed) -> EOFError:
+        from opencomputer.sdk.terminal_ends import LinkLostError, TerminalEndedError
+
+        ended = self._socket.close_code in (NORMAL_CLOSE, None)
+        kind = TerminalEndedError if ended else LinkLostError
+        return kind(closed.rcvd, closed.sent, closed.rcvd_then_sent)
 
 
 class Pty:
@@ -128,7 +155,32 @@ class Pty:
         session_id = answers.required_text(answers.json_object(answer), "sessionID")
         return await self.attach(session_id, on_output)
 
-    async def attach(self, session_id: str, on_output: BytesCallback | None = None) -> PtySession:
-        """Take up a terminal that exists already; only new output is seen."""
-        socket = await self._link.open_socket("pty", session_id)
+    async def list(self) -> builtins.list[TerminalInfo]:
+        """The sandbox's terminals, ended ones for five minutes more."""
+        items = answers.json_objects(await self._link.plane.json(get(self._link.path("pty"))))
+        return [_info(item) for item in items]
+
+    async def attach(
+        self, session_id: str, on_output: BytesCallback | None = None, *, replay: bool = False
+    ) -> PtySession:
+        """Take up a terminal that exists already, from whoever has it.
+
+        Only output that nobody has seen comes; with `replay` first all that the server retained.
+        """
+        socket = await _open(self._link, session_id, 0 if replay else None)
         return PtySession(self._link, session_id, socket, on_output)
+
+
+async def _open(link: SandboxLink, session_id: str, offset: int | None) -> ClientConnection:
+    return await link.open_socket("pty", session_id, query="" if offset is None else f"offset={offset}")
+
+
+def _info(item: answers.JsonObject) -> TerminalInfo:
+    return TerminalInfo(
+        session_id=answers.text(item, "sessionID"),
+        sandbox_id=answers.text(item, "sandboxID"),
+        command=answers.text(item, "command"),
+        running=answers.flag(item, "running"),
+        started_at=answers.text(item, "startedAt"),
+        attached_clients=answers.whole(item, "attachedClients") or 0,
+    )

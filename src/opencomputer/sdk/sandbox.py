@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import builtins
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-
-import httpx
 
 from opencomputer.sdk import answers, diffs, forks, power
 from opencomputer.sdk.agent import Agent
@@ -16,16 +14,20 @@ from opencomputer.sdk.answers import JsonObject
 from opencomputer.sdk.audit import AuditTrail
 from opencomputer.sdk.build_stream import LogCallback
 from opencomputer.sdk.checkpoints import Checkpoint, Checkpoints
-from opencomputer.sdk.control_plane import Call, ControlPlane, get, post_once, with_timeout
+from opencomputer.sdk.control_plane import Call, ControlPlane, get
 from opencomputer.sdk.diffs import FileChange
+from opencomputer.sdk.durable.bodies import set_members
 from opencomputer.sdk.endpoint import Endpoint
 from opencomputer.sdk.exec import Exec
 from opencomputer.sdk.file_urls import FileUrls
 from opencomputer.sdk.files import Filesystem
 from opencomputer.sdk.forks import ForkOptions
+from opencomputer.sdk.http import httpx
 from opencomputer.sdk.image import Image
-from opencomputer.sdk.opening import built, made, opened
-from opencomputer.sdk.patches import Patches
+from opencomputer.sdk.logs import SandboxLogs
+from opencomputer.sdk.mounts import Mounts
+from opencomputer.sdk.opening import created, made, opened
+from opencomputer.sdk.patches import CheckpointPatches
 from opencomputer.sdk.previews import SandboxPreviews
 from opencomputer.sdk.pty import Pty
 from opencomputer.sdk.sandbox_link import SandboxLink
@@ -34,10 +36,10 @@ from opencomputer.sdk.scaling import SandboxScaling
 from opencomputer.sdk.secret_stores import SandboxHosts
 from opencomputer.sdk.snapshots import manifest
 
-_CREATE_SECONDS = 120.0
 
-
-class Sandbox(FileUrls, SandboxPreviews, SandboxScaling, SandboxHosts, AuditTrail):
+class Sandbox(
+    CheckpointPatches, FileUrls, SandboxPreviews, SandboxScaling, SandboxHosts, AuditTrail, SandboxLogs
+):
     """One sandbox. Made by `create` or `connect`, never directly.
 
     Used as a context manager the sandbox is killed at the end. What the server refuses raises an
@@ -50,6 +52,7 @@ class Sandbox(FileUrls, SandboxPreviews, SandboxScaling, SandboxHosts, AuditTrai
         self._status = answers.text(description, "status", "running")
         self._memory_restored = answers.flag(description, "memoryRestored")
         self._preview_auth_token = answers.text(description, "previewAuthToken")
+        self._webhooks = answers.json_objects(description.get("webhooks"))
         self._link.learn(description)
 
     @classmethod
@@ -61,16 +64,19 @@ class Sandbox(FileUrls, SandboxPreviews, SandboxScaling, SandboxHosts, AuditTrai
         api_url: str | None = None,
         envs: dict[str, str] | None = None,
         metadata: dict[str, str] | None = None,
-        *,
+        burst: bool | None = None,
+        sandbox_family: str | None = None,
         disk_mb: int | None = None,
         memory_mb: int | None = None,
-        cpu_count: int | None = None,
+        secret_store: str | None = None,
         image: Image | JsonObject | None = None,
         snapshot: str | None = None,
         on_build_log: LogCallback | None = None,
         preview_auth: Mapping[str, object] | None = None,
-        secret_store: str | None = None,
-        egress_allowlist: list[str] | None = None,
+        cpu_count: int | None = None,
+        webhooks: Sequence[Mapping[str, object]] | None = None,
+        *,
+        egress_allowlist: Sequence[str] | None = None,
     ) -> SandboxRequest:
         """Ask for a new sandbox: `await` this, or `async with` it to have the sandbox killed at the end.
 
@@ -78,31 +84,31 @@ class Sandbox(FileUrls, SandboxPreviews, SandboxScaling, SandboxHosts, AuditTrai
         away, 0 for never. `envs` are seen by every process in it; `metadata` is for your own use. The key
         and the address of the server default to `OPENCOMPUTER_API_KEY` and `OPENCOMPUTER_API_URL`.
 
-        It starts from an `image`, which is built when that was not done before, or from the named `snapshot`.
-        `on_build_log` gets each line of the build; a step that fails raises `BuildFailedError`.
+        `memory_mb` and `cpu_count` are a size of the server's, and one infers the other. It starts from an
+        `image`, which is built when that was not done before, or from the named `snapshot`. `on_build_log`
+        gets each line of the build; a step that fails raises `BuildFailedError`.
 
         With `preview_auth`, `{}` or `{"token": …}`, its previews ask for a token: `preview_auth_token`.
-        With a `secret_store` it has tokens for its secrets; it reaches only listed hosts, if any are.
+        With a `secret_store` it has tokens for its secrets; it reaches only listed hosts, if any are. Of
+        `webhooks`, `[{"url", "secret"?, "eventTypes"?}]`, each is told of its life; see `Sandbox.webhooks`.
+        `burst`, and its older form `sandbox_family`, ask for cheaper machines, where a server has any.
         """
-        body: JsonObject = {"templateID": template, "timeout": timeout}
-        options = {
-            "envs": envs,
-            "metadata": metadata,
-            "diskMB": disk_mb,
-            "memoryMB": memory_mb,
-            "cpuCount": cpu_count,
-            "image": None if image is None else manifest(image),
-            "snapshot": snapshot,
-            "previewAuth": None if preview_auth is None else {"scheme": "bearer", **preview_auth},
-            "secretStore": secret_store,
-            "egressAllowlist": egress_allowlist,
-        }
-        body |= {name: value for name, value in options.items() if value is not None}
-        endpoint = Endpoint.resolve(api_key, api_url)
-        if image is not None or snapshot is not None:
-            return SandboxRequest(built(cls, endpoint, body, on_build_log))
-        call = with_timeout(post_once("/sandboxes", body), _CREATE_SECONDS)
-        return SandboxRequest(made(cls, endpoint, call))
+        body: JsonObject = {"templateID": template, "timeout": timeout} | set_members(
+            envs=envs,
+            metadata=metadata,
+            burst=burst,
+            sandboxFamily=sandbox_family,
+            diskMB=disk_mb,
+            memoryMB=memory_mb,
+            secretStore=secret_store,
+            image=None if image is None else manifest(image),
+            snapshot=snapshot,
+            previewAuth=None if preview_auth is None else {"scheme": "bearer", **preview_auth},
+            cpuCount=cpu_count,
+            webhooks=None if webhooks is None else [dict(each) for each in webhooks],
+            egressAllowlist=None if egress_allowlist is None else [*egress_allowlist],
+        )
+        return SandboxRequest(created(cls, Endpoint.resolve(api_key, api_url), body, on_build_log))
 
     @classmethod
     async def connect(
@@ -133,38 +139,6 @@ class Sandbox(FileUrls, SandboxPreviews, SandboxScaling, SandboxHosts, AuditTrai
         options = ForkOptions(timeout, envs, metadata, memory_mb, secret_store)
         call = forks.from_checkpoint(checkpoint_id, options)
         return SandboxRequest(made(cls, Endpoint.resolve(api_key, api_url), call))
-
-    @staticmethod
-    async def create_checkpoint_patch(
-        checkpoint_id: str,
-        script: str,
-        description: str = "",
-        api_key: str | None = None,
-        api_url: str | None = None,
-    ) -> JsonObject:
-        """Add a script that sandboxes made from this checkpoint run once; returns `{"patch": {…}}`.
-
-        New ones run it before they are given out, those that exist when they wake. Where it fails, the
-        sandbox's description has a `patchError`, and it is tried again at the next wake.
-        """
-        async with ControlPlane(Endpoint.resolve(api_key, api_url)) as plane:
-            return await Patches(plane, checkpoint_id).create(script, description)
-
-    @staticmethod
-    async def list_checkpoint_patches(
-        checkpoint_id: str, api_key: str | None = None, api_url: str | None = None
-    ) -> builtins.list[JsonObject]:
-        """A checkpoint's patches, in the order they run."""
-        async with ControlPlane(Endpoint.resolve(api_key, api_url)) as plane:
-            return await Patches(plane, checkpoint_id).list()
-
-    @staticmethod
-    async def delete_checkpoint_patch(
-        checkpoint_id: str, patch_id: str, api_key: str | None = None, api_url: str | None = None
-    ) -> None:
-        """Delete a patch; one that is not there is no error."""
-        async with ControlPlane(Endpoint.resolve(api_key, api_url)) as plane:
-            await Patches(plane, checkpoint_id).delete(patch_id)
 
     @staticmethod
     async def list(api_key: str | None = None, api_url: str | None = None) -> list[JsonObject]:
@@ -213,6 +187,11 @@ class Sandbox(FileUrls, SandboxPreviews, SandboxScaling, SandboxHosts, AuditTrai
         return answers.whole(self._description, "cpuCount")
 
     @property
+    def webhooks(self) -> builtins.list[JsonObject]:
+        """The destinations it was created with: `[{"id", "url", "secret"?}]`, the secrets only told then."""
+        return self._webhooks
+
+    @property
     def from_checkpoint_id(self) -> str | None:
         """The checkpoint it was made from, if it was."""
         return answers.text(self._description, "fromCheckpointId") or None
@@ -254,6 +233,11 @@ class Sandbox(FileUrls, SandboxPreviews, SandboxScaling, SandboxHosts, AuditTrai
     def pty(self) -> Pty:
         """Terminals in it."""
         return Pty(self._link)
+
+    @cached_property
+    def mounts(self) -> Mounts:
+        """Remote file systems in it."""
+        return Mounts(self._link)
 
     @cached_property
     def checkpoints(self) -> Checkpoints:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import weakref
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from opencomputer.sdk.answers import JsonObject, text
 from opencomputer.sdk.errors import AuthError
+from opencomputer.sdk.paths import path_of
 from opencomputer.sdk.sockets import SocketAddress, api_key, open_socket, sandbox_token
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ class SandboxLink:
         """A path below the sandbox, each segment encoded."""
         return path_below_sandboxes(self.sandbox_id, *segments)
 
-    async def open_socket(self, *segments: str) -> ClientConnection:
-        """Open a socket below the sandbox.
+    async def open_socket(self, *segments: str, query: str = "") -> ClientConnection:
+        """Open a socket below the sandbox, perhaps with a query.
 
         A sandbox's token ends sooner than a key does: where it is refused, the key is tried.
         """
-        path = self.path(*segments)
+        path = self.path(*segments) + (f"?{query}" if query else "")
         by_key = SocketAddress(self.plane.endpoint.base + path, api_key(self.plane.endpoint.api_key))
         if not (self._socket_base and self._token):
             return await open_socket(by_key)
@@ -69,4 +69,4 @@ class SandboxLink:
 
 def path_below_sandboxes(*segments: str) -> str:
     """A path below the root of all that concerns sandboxes, each segment encoded."""
-    return "/".join(["/sandboxes", *(quote(part, safe="") for part in segments)])
+    return path_of("sandboxes", *segments)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
 from opencomputer.sdk.control_plane import Call, ControlPlane, get
 from opencomputer.sdk.endpoint import Endpoint
 from opencomputer.sdk.errors import NotFoundError
+from opencomputer.sdk.paths import path_of
 
 if TYPE_CHECKING:
     from opencomputer.sdk.sandbox_link import SandboxLink
@@ -29,7 +29,6 @@ class SecretStore:
     async def create(
         name: str,
         egress_allowlist: Sequence[str] | None = None,
-        *,
         api_key: str | None = None,
         api_url: str | None = None,
     ) -> JsonObject:
@@ -41,12 +40,12 @@ class SecretStore:
         return await _object(Call("POST", "/secret-stores", json=body), api_key, api_url)
 
     @staticmethod
-    async def list(*, api_key: str | None = None, api_url: str | None = None) -> builtins.list[JsonObject]:
+    async def list(api_key: str | None = None, api_url: str | None = None) -> builtins.list[JsonObject]:
         """All of them, by name."""
         return answers.json_objects(await _sent(get("/secret-stores"), api_key, api_url))
 
     @staticmethod
-    async def get(store_id: str, *, api_key: str | None = None, api_url: str | None = None) -> JsonObject:
+    async def get(store_id: str, api_key: str | None = None, api_url: str | None = None) -> JsonObject:
         """One of them. Raises `NotFoundError`."""
         return await _object(get(_path(store_id)), api_key, api_url)
 
@@ -55,7 +54,6 @@ class SecretStore:
         store_id: str,
         name: str = "",
         egress_allowlist: Sequence[str] | None = None,
-        *,
         api_key: str | None = None,
         api_url: str | None = None,
     ) -> JsonObject:
@@ -69,7 +67,7 @@ class SecretStore:
         return await _object(Call("PUT", _path(store_id), repeatable=True, json=body), api_key, api_url)
 
     @staticmethod
-    async def delete(store_id: str, *, api_key: str | None = None, api_url: str | None = None) -> None:
+    async def delete(store_id: str, api_key: str | None = None, api_url: str | None = None) -> None:
         """Delete a store and its secrets. Sandboxes that have it keep its use until they end.
 
         Raises `NotFoundError`.
@@ -82,7 +80,6 @@ class SecretStore:
         name: str,
         value: str,
         allowed_hosts: Sequence[str] | None = None,
-        *,
         api_key: str | None = None,
         api_url: str | None = None,
     ) -> None:
@@ -96,14 +93,14 @@ class SecretStore:
 
     @staticmethod
     async def list_secrets(
-        store_id: str, *, api_key: str | None = None, api_url: str | None = None
+        store_id: str, api_key: str | None = None, api_url: str | None = None
     ) -> builtins.list[JsonObject]:
         """Its secrets by name, with their hosts and without their values."""
         return answers.json_objects(await _sent(get(_path(store_id, "secrets")), api_key, api_url))
 
     @staticmethod
     async def delete_secret(
-        store_id: str, name: str, *, api_key: str | None = None, api_url: str | None = None
+        store_id: str, name: str, api_key: str | None = None, api_url: str | None = None
     ) -> None:
         """Delete a secret; one that is not there is no error."""
         try:
@@ -138,4 +135,4 @@ async def _sent(call: Call, api_key: str | None, api_url: str | None) -> object:
 
 
 def _path(*parts: str) -> str:
-    return "/".join(["/secret-stores", *(quote(part, safe="") for part in parts)])
+    return path_of("secret-stores", *parts)

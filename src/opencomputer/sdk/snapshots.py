@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import TracebackType
-from urllib.parse import quote
 
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.api_client import ApiClient
 from opencomputer.sdk.build_stream import LogCallback, build
-from opencomputer.sdk.control_plane import Call, ControlPlane, get
-from opencomputer.sdk.endpoint import Endpoint
+from opencomputer.sdk.control_plane import Call, delete_if_there, get
 from opencomputer.sdk.errors import BuildFailedError, NotFoundError
 from opencomputer.sdk.image import Image
+from opencomputer.sdk.paths import path_of
 
 _LONGEST_POLL_SECONDS = 5.0
 _POLL_GROWTH = 1.5
@@ -21,14 +20,8 @@ _POLL_GROWTH = 1.5
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class Snapshots:
-    """The organisation's named snapshots. Close it, or use it as a context manager.
-
-    The key and the address of the server default to `OPENCOMPUTER_API_KEY` and `OPENCOMPUTER_API_URL`.
-    """
-
-    def __init__(self, api_key: str | None = None, api_url: str | None = None) -> None:
-        self._plane = ControlPlane(Endpoint.resolve(api_key, api_url))
+class Snapshots(ApiClient):
+    """The organisation's named snapshots. Close it, or use it as a context manager."""
 
     async def create(
         self, name: str, image: Image | JsonObject, on_build_logs: LogCallback | None = None
@@ -43,18 +36,15 @@ class Snapshots:
 
     async def list(self) -> list[JsonObject]:
         """All of them, newest first."""
-        return answers.json_objects(await self._plane.json(get("/snapshots")))
+        return await self._objects(get("/snapshots"))
 
     async def get(self, name: str) -> JsonObject:
         """One of them. Raises `NotFoundError` when there is none of this name."""
-        return answers.json_object(await self._plane.json(get(_path(name))))
+        return await self._object(get(_path(name)))
 
     async def delete(self, name: str) -> None:
         """Delete a snapshot; one that is not there is no error. Sandboxes made from it go on."""
-        try:
-            await self._plane.send(Call("DELETE", _path(name)))
-        except NotFoundError:
-            return
+        await delete_if_there(self._plane, _path(name))
 
     async def wait_until_ready(
         self,
@@ -80,18 +70,6 @@ class Snapshots:
                 await sleep(delay)
                 delay = min(delay * _POLL_GROWTH, max(_LONGEST_POLL_SECONDS, poll_interval))
 
-    async def close(self) -> None:
-        """Close the connections; may be called again."""
-        await self._plane.aclose()
-
-    async def __aenter__(self) -> Snapshots:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     async def _found(self, name: str) -> JsonObject | None:
         try:
             return await self.get(name)
@@ -105,4 +83,4 @@ def manifest(image: Image | JsonObject) -> JsonObject:
 
 
 def _path(name: str) -> str:
-    return f"/snapshots/{quote(name, safe='')}"
+    return path_of("snapshots", name)

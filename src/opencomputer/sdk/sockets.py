@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit, urlunsplit
 
-import httpx
-from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidHandshake, InvalidStatus
-
 from opencomputer.sdk.endpoint import is_loopback
 from opencomputer.sdk.errors import error_from
+from opencomputer.sdk.http import httpx
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+_MESSAGES_READ_AHEAD = 1024
+"""How far a slow callback may lag. Beyond that nothing is read, pings neither, and the link is soon lost."""
 _OPEN_TIMEOUT_SECONDS = 30.0
 # A server in the middle of a flood of output is not waited for longer.
 _CLOSE_TIMEOUT_SECONDS = 1.0
@@ -60,6 +59,10 @@ async def open_socket(address: SocketAddress) -> ClientConnection:
 
     Raises an `OpenComputerError` when the server refuses, an `httpx.TransportError` when none is reached.
     """
+    # Not before a socket is needed: many programs need none, and it takes long to load.
+    from websockets.asyncio.client import connect
+    from websockets.exceptions import InvalidHandshake, InvalidStatus
+
     url = websocket_url(address)
     credential = address.credential
     headers = {credential.header_name: credential.header_value} if credential else {}
@@ -70,6 +73,7 @@ async def open_socket(address: SocketAddress) -> ClientConnection:
             additional_headers=headers,
             compression=None,
             max_size=MAX_MESSAGE_BYTES,
+            max_queue=_MESSAGES_READ_AHEAD,
             open_timeout=_OPEN_TIMEOUT_SECONDS,
             close_timeout=_CLOSE_TIMEOUT_SECONDS,
             proxy=None if is_loopback(httpx.URL(address.url).host) else True,
@@ -93,5 +97,6 @@ def websocket_url(address: SocketAddress) -> str:
     parts = urlsplit(address.url)
     scheme = "wss" if parts.scheme == "https" else "ws"
     credential = address.credential
-    query = f"{credential.query_name}={quote(credential.secret, safe='')}" if credential else ""
+    secret = f"{credential.query_name}={quote(credential.secret, safe='')}" if credential else ""
+    query = "&".join(part for part in (parts.query, secret) if part)
     return urlunsplit((scheme, parts.netloc, parts.path, query, ""))

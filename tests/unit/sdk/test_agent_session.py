@@ -11,10 +11,10 @@ import pytest
 from opencomputer import AgentEvent, AgentSession, Sandbox, UnavailableError
 from opencomputer.sdk.agent_session import AgentCallbacks
 from opencomputer.wire import frames
-from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode, Rule
 from tests.support.fake_node.node import FakeSandbox
 from tests.support.fake_node.sessions import AgentScript
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 

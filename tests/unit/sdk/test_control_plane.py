@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import httpx
 import pytest
 
@@ -19,6 +21,7 @@ from opencomputer import (
 )
 from opencomputer.sdk.control_plane import ASYNC_WAKE, Call, ControlPlane, get, post_once
 from opencomputer.sdk.endpoint import Endpoint
+from opencomputer.sdk.errors import AnswerLostError, ClientClosedError
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +65,15 @@ async def test_every_call_carries_the_key_and_the_version() -> None:
     assert request.headers["x-oc-sdk-version"]
 
 
-@pytest.mark.parametrize("fault", [httpx.ConnectError("refused"), httpx.ReadError("reset"), unavailable()])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ReadError("reset"),
+        unavailable(),
+        httpx.Response(500, text="an intermediary"),
+    ],
+)
 async def test_a_passing_fault_is_met_with_one_repeat_after_a_quarter_second(fault: Answer) -> None:
     server = Server(fault, httpx.Response(200, json={"ok": True}))
     async with server.plane() as plane:
@@ -108,6 +119,31 @@ async def test_a_call_that_is_not_repeatable_is_sent_once(fault: Answer) -> None
     assert server.slept == []
 
 
+@pytest.mark.parametrize("fault", [httpx.ConnectError("refused"), httpx.ConnectTimeout("slow")])
+async def test_what_never_reached_the_server_is_sent_again_whatever_it_is(fault: Answer) -> None:
+    server = Server(fault, httpx.Response(200, json={"ok": True}))
+    async with server.plane() as plane:
+        assert await plane.json(Call("POST", "/x", json={})) == {"ok": True}
+    assert server.slept == [0.25]
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    yield b"one"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [Call("DELETE", "/sandboxes/sb-1"), Call("PUT", "/files", content=pieces())],
+    ids=lambda c: c.method,
+)
+async def test_deletions_and_streamed_uploads_never_are(call: Call) -> None:
+    server = Server(httpx.ConnectError("refused"))
+    async with server.plane() as plane:
+        with pytest.raises(httpx.ConnectError):
+            await plane.send(call)
+    assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize("status", [429, 503])
 async def test_the_servers_retry_after_is_honoured(status: int) -> None:
     busy = httpx.Response(status, json={"error": "busy"}, headers={"Retry-After": "2"})
@@ -125,7 +161,7 @@ async def test_a_retry_after_beyond_patience_is_raised_at_once() -> None:
     assert raised.value.retry_after_seconds == 3600
 
 
-@pytest.mark.parametrize("status", [400, 409, 429, 500])
+@pytest.mark.parametrize("status", [400, 409, 429, 501, 507])
 async def test_other_errors_are_not_repeated(status: int) -> None:
     server = Server(httpx.Response(status, json={"error": "no"}))
     async with server.plane() as plane:
@@ -249,3 +285,37 @@ async def test_only_calls_that_said_so_wait_and_only_for_waking(call: Call, answ
         with pytest.raises(UnavailableError):
             await plane.send(call)
     assert server.slept == []
+
+
+class _Broken(httpx.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"the first half"
+        raise httpx.RemoteProtocolError("peer closed connection")
+
+
+async def test_an_answer_that_breaks_off_is_told_apart_from_none() -> None:
+    server = Server(httpx.Response(200, stream=_Broken()))
+    async with server.plane() as plane:
+        with pytest.raises(AnswerLostError):
+            async with plane.stream(get("/files")) as response:
+                await response.aread()
+
+
+async def test_what_else_fails_while_an_answer_is_read_stays_what_it_is() -> None:
+    server = Server(httpx.Response(200, text="x"), httpx.RemoteProtocolError("none"))
+    async with server.plane() as plane:
+        with pytest.raises(httpx.RemoteProtocolError) as caught:
+            async with plane.stream(get("/files")):
+                await plane.send(Call("POST", "/other"))
+        assert not isinstance(caught.value, AnswerLostError)
+
+
+async def test_a_closed_client_says_that_it_is_closed() -> None:
+    server = Server()
+    plane = server.plane()
+    await plane.aclose()
+    with pytest.raises(ClientClosedError, match="closed"):
+        await plane.send(get("/sandboxes"))
+    with pytest.raises(ClientClosedError):
+        async with plane.stream(get("/sandboxes")):
+            pass

@@ -10,9 +10,9 @@ import pytest
 from opencomputer import ExecFailedError, ExecTimeoutError, NotFoundError, Sandbox, SandboxStoppedError
 from opencomputer.sdk.exec import poll_delay
 from opencomputer.wire.frames import Frame
-from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode, FakeSession, Rule
 from tests.support.fake_node.node import FakeSandbox
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -127,6 +127,16 @@ async def test_standard_input_reaches_the_program_in_order(sandbox: Sandbox) -> 
     await session.send_stdin(bytes(range(256)) * 1200)
     assert await session.done == 0
     assert b"".join(out) == (b"abc" + bytes(range(256)) * 1200)[:300003]
+
+
+async def test_a_program_that_reads_to_the_end_gets_one(sandbox: Sandbox) -> None:
+    out: list[bytes] = []
+    session = await sandbox.exec.start("cat", on_stdout=out.append)
+    await session.send_stdin("all of it")
+    await session.close_stdin()
+    assert await session.done == 0
+    assert b"".join(out) == b"all of it"
+    await session.close_stdin()
 
 
 async def test_kill_ends_the_program_and_its_code_tells_the_signal(sandbox: Sandbox) -> None:

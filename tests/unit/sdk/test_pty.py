@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
 
 from opencomputer import LinkLostError, PtySession, Sandbox
-from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode
 from tests.support.fake_node.node import FakeSandbox
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +47,8 @@ async def test_the_end_of_the_shell_is_the_end_of_the_output(sandbox: Sandbox) -
     await terminal.send("exit\n")
     with pytest.raises(EOFError) as raised:
         await read_until(terminal, b"never")
-    assert not isinstance(raised.value, LinkLostError)
+    assert isinstance(raised.value, ConnectionClosedOK), "what the published SDK raises"
+    assert str(raised.value) == "the terminal has ended"
     with pytest.raises(EOFError):
         await terminal.send("more")
 
@@ -83,3 +85,12 @@ async def test_the_credential_goes_in_header_and_query(node: FakeNode, sandbox: 
     assert socket.query == {"token": f"token-of-{sandbox.sandbox_id}"}
     assert socket.headers["authorization"] == f"Bearer token-of-{sandbox.sandbox_id}"
     assert "sec-websocket-extensions" not in socket.headers
+
+
+async def test_a_broken_link_is_told_apart_from_the_end(sandbox: Sandbox, inside: FakeSandbox) -> None:
+    terminal = await sandbox.pty.create()
+    inside.terminals[terminal.session_id].break_link()
+    with pytest.raises(LinkLostError, match="the link to the terminal was lost") as raised:
+        await read_until(terminal, b"never")
+    assert isinstance(raised.value, ConnectionClosedError)
+    await terminal.close()

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from opencomputer import Sandbox, Shell, ShellBusyError, ShellClosedError
-from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode
 from tests.support.fake_node.node import FakeSandbox
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -115,7 +115,9 @@ async def test_closing_the_shells_own_output_does_not_hide_the_end(shell: Shell)
 
 
 async def test_processes_left_behind_do_not_hold_the_marks_outputs(shell: Shell) -> None:
-    result = await shell.run("sleep 30 >/dev/null 2>&1 & ls /proc/$!/fd; kill $!")
+    result = await shell.run(
+        "sleep 30 >/dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do :; done; ls /proc/$!/fd; kill $!"
+    )
     assert result.stdout.split() == ["0", "1", "2"]
 
 

@@ -71,14 +71,17 @@ async def test_closing_a_fork_leaves_the_others_connected(sandbox: Sandbox) -> N
     assert await sandbox.is_running()
 
 
-async def test_a_fork_is_never_asked_for_twice(node: FakeNode, sandbox: Sandbox) -> None:
-    """The second one would make more sandboxes."""
-    node.rules.append(
-        Rule("POST", f"/sandboxes/{sandbox.id}/fork", 503, {"error": "no", "code": "no_capacity"})
-    )
-    with pytest.raises(UnavailableError):
-        await sandbox.fork()
-    assert len(node.requests("POST", "/fork")) == 1
+async def test_a_fork_is_asked_for_again_with_its_idempotency_key(node: FakeNode, sandbox: Sandbox) -> None:
+    made = await sandbox.create_checkpoint("before")
+    of_checkpoint = f"/sandboxes/from-checkpoint/{made.id}"
+    for path in (f"/sandboxes/{sandbox.id}/fork", of_checkpoint):
+        node.rules.append(Rule("POST", path, 503, {"error": "no", "code": "no_capacity"}))
+    await sandbox.fork()
+    await Sandbox.create_from_checkpoint(made.id, api_url=node.url, api_key=node.api_key)
+    for path in ("/fork", of_checkpoint):
+        first, second = node.requests("POST", path)
+        assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+        assert first.body == second.body
 
 
 # Sleep

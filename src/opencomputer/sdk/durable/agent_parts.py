@@ -12,8 +12,9 @@ from opencomputer.sdk.durable.agent_records import (
     Revision,
 )
 from opencomputer.sdk.durable.bodies import new_key, set_members
-from opencomputer.sdk.durable.connection import Connection, Request, path_of, reading
+from opencomputer.sdk.durable.connection import Connection, Request, reading
 from opencomputer.sdk.durable.records import Page, inner, page_of
+from opencomputer.sdk.paths import path_of
 
 
 class _Part:

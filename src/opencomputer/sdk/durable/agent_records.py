@@ -101,9 +101,17 @@ class Deployment(Record):
     revision: Revision | None = part(Revision)
     ref: str | None = None
     sha: str | None = None
+    source: JsonObject | None = None
+    source_relation: JsonObject | None = None
     actor: JsonObject | None = None
     error: JsonObject | None = None
     error_class: str | None = None
+    build: JsonObject | None = None
+    configuration: JsonObject | None = None
+    log_bytes: int = 0
+    log_truncated: bool = False
+    live_touched: bool = False
+    allowed_actions: list[str] | None = None
     timing: JsonObject | None = None
     created_at: str = ""
     updated_at: str = ""

@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING
 from opencomputer.sdk.durable.agent_parts import Activations, Deployments, Revisions, Skills
 from opencomputer.sdk.durable.agent_records import AgentVersion, Deployment, DurableAgent
 from opencomputer.sdk.durable.bodies import NOT_GIVEN, NotGiven, given, set_members
-from opencomputer.sdk.durable.connection import Connection, Request, path_of, reading
+from opencomputer.sdk.durable.connection import Connection, Request, reading
 from opencomputer.sdk.durable.records import Page, page_of
+from opencomputer.sdk.durable.repositories import DeploymentSources, RepositoriesOfAgents, RepositoryImports
+from opencomputer.sdk.durable.slack import SlackOfAgents
+from opencomputer.sdk.durable.starter_records import Invocation
+from opencomputer.sdk.durable.starters import Hooks, Schedules, invoke
+from opencomputer.sdk.errors import UnexpectedAnswerError
+from opencomputer.sdk.paths import path_of
 
 if TYPE_CHECKING:
     from opencomputer.sdk.durable.projects import Project
 
 
-class Agents:
+class Agents(RepositoriesOfAgents, SlackOfAgents):
     """The organisation's agents. Wherever an agent is named, its id is meant."""
 
     def __init__(self, connection: Connection) -> None:
@@ -24,6 +30,10 @@ class Agents:
         self.revisions = Revisions(connection)
         self.activations = Activations(connection)
         self.skills = Skills(connection)
+        self.deployment_source = DeploymentSources(connection)
+        self.schedules = Schedules(connection)
+        self.hooks = Hooks(connection)
+        self.repository = RepositoryImports(connection)
         self._connection = connection
 
     async def create(
@@ -104,9 +114,9 @@ class Agents:
 
     async def deploy(
         self,
-        directory: str | PathLike[str] = ".",
+        dir: str | PathLike[str] = ".",
         *,
-        agent: str | None = None,
+        agent_id: str | None = None,
         activate: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Deployment:
@@ -118,12 +128,26 @@ class Agents:
         """
         from opencomputer.sdk.durable.projects import read_project
 
-        project = read_project(directory)
-        named = agent or project.agent_id
+        project = read_project(dir)
+        named = agent_id or project.agent_id
         target = named or (await self._of_name(project.name) or await self._made_for(project)).id
         return await self.deployments.create(
             target, input=project.input(), activate=activate, idempotency_key=idempotency_key
         )
+
+    async def invoke(
+        self, agent_or_url: str, payload: object, *, idempotency_key: str | None = None
+    ) -> Invocation:
+        """Give an agent any JSON to work on, by its id or its `invoke_url`: a session starts with that.
+
+        The answer comes when that is durable, and does not wait for the agent. Giving it twice with one key
+        starts one session. The URL gets the API key.
+        """
+        is_url = agent_or_url.startswith(("http://", "https://"))
+        url = agent_or_url if is_url else (await self.get(agent_or_url)).invoke_url
+        if not url:
+            raise UnexpectedAnswerError(f"the server gave {agent_or_url} no URL")
+        return await invoke(self._connection, url, payload, idempotency_key)
 
     async def named(self, reference: str) -> DurableAgent:
         """The agent with this id or exactly this name. Raises `NotFoundError` or `LookupError`."""

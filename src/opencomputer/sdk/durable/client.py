@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import httpx
-
 from opencomputer.sdk.durable.agents import Agents
 from opencomputer.sdk.durable.client_session import ClientSession
 from opencomputer.sdk.durable.connection import (
@@ -14,7 +12,9 @@ from opencomputer.sdk.durable.connection import (
 )
 from opencomputer.sdk.durable.credentials import Credentials
 from opencomputer.sdk.durable.endpoint import DurableEndpoint
+from opencomputer.sdk.durable.github import GitHub, Repos
 from opencomputer.sdk.durable.sessions import Sessions
+from opencomputer.sdk.http import httpx
 
 
 class OpenComputer:
@@ -38,6 +38,8 @@ class OpenComputer:
         self.agents = Agents(self.connection)
         self.sessions = Sessions(self.connection)
         self.credentials = Credentials(self.connection)
+        self.repos = Repos(self.connection)
+        self.github = GitHub(self.connection)
 
     async def aclose(self) -> None:
         """Close the connections; may be called again."""

@@ -7,12 +7,13 @@ from collections.abc import AsyncGenerator
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
 from opencomputer.sdk.durable.bodies import new_key
-from opencomputer.sdk.durable.connection import Connection, Request, path_of, reading
+from opencomputer.sdk.durable.connection import Connection, Request, reading
 from opencomputer.sdk.durable.events import SessionEvent, read_event
 from opencomputer.sdk.durable.records import Page, number, page_of
 from opencomputer.sdk.durable.session_records import Accepted
 from opencomputer.sdk.durable.streams import Following, follow
 from opencomputer.sdk.errors import UnexpectedAnswerError
+from opencomputer.sdk.paths import path_of
 
 
 class ClientSession:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from urllib.parse import quote
-
-import httpx
 
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
 from opencomputer.sdk.durable.endpoint import DurableEndpoint
-from opencomputer.sdk.endpoint import is_loopback
 from opencomputer.sdk.errors import error_from, retry_after_seconds
+from opencomputer.sdk.http import httpx
+from opencomputer.sdk.http_client import http_client
 from opencomputer.sdk.version import installed_version
 
 DEFAULT_TIMEOUT_SECONDS = 60.0
@@ -34,7 +31,10 @@ Parameters = Mapping[str, str | int | bool | None]
 
 @dataclass(frozen=True)
 class Request:
-    """One call. `repeatable` says that sending it twice does no more than sending it once."""
+    """One call. `repeatable` says that sending it twice does no more than sending it once.
+
+    `path` is below the server's address, or an address of its own. With `sends_null` a body of None is sent.
+    """
 
     method: str
     path: str
@@ -43,6 +43,7 @@ class Request:
     content: bytes | None = None
     params: Parameters = field(default_factory=dict[str, "str | int | bool | None"])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    sends_null: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,6 @@ class Options:
 def reading(path: str, **params: str | int | bool | None) -> Request:
     """A request that only reads; parameters that are None are left out."""
     return Request("GET", path, repeatable=True, params=params)
-
-
-def path_of(*parts: str | int) -> str:
-    """A path whose parts cannot break out of it."""
-    return "".join(f"/{quote(str(part), safe='')}" for part in parts)
 
 
 class Connection:
@@ -131,14 +127,14 @@ class Connection:
             request.method,
             self._url(request.path),
             params=_query(request.params),
-            headers={**self._headers(), **request.headers},
+            headers={**self._headers(), **_content_type(request), **request.headers},
             json=request.json,
-            content=request.content,
+            content=b"null" if request.sends_null and request.json is None else request.content,
             timeout=self.options.timeout_seconds,
         )
 
     def _url(self, path: str) -> str:
-        return f"{self.endpoint.base}{path}"
+        return path if path.startswith(("http://", "https://")) else f"{self.endpoint.base}{path}"
 
     def _headers(self) -> dict[str, str]:
         headers = {"x-oc-sdk-version": installed_version()}
@@ -151,11 +147,7 @@ class Connection:
         if self._given is not None:
             return self._given
         if self._made is None:
-            base = httpx.URL(self.endpoint.base)
-            # Loading the machine's certificates costs tens of milliseconds, which a plain address has no use
-            # for. The empty context trusts nobody, so that it could not weaken anything.
-            verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if base.scheme == "http" else True
-            self._made = httpx.AsyncClient(verify=verify, trust_env=not is_loopback(base.host))
+            self._made = http_client(httpx.URL(self.endpoint.base))
         return self._made
 
 
@@ -172,6 +164,10 @@ def retry_delay(response: httpx.Response, attempt: int) -> float | None:
 
 def _backoff(attempt: int) -> float:
     return min(_FIRST_DELAY_SECONDS * 2**attempt, _LONGEST_DELAY_SECONDS)
+
+
+def _content_type(request: Request) -> dict[str, str]:
+    return {"Content-Type": "application/json"} if request.sends_null else {}
 
 
 def _query(params: Parameters) -> dict[str, str]:

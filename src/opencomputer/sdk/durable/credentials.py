@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from opencomputer.sdk.durable.agent_records import Credential
 from opencomputer.sdk.durable.bodies import set_members
-from opencomputer.sdk.durable.connection import Connection, Request, path_of, reading
+from opencomputer.sdk.durable.connection import Connection, Request, reading
 from opencomputer.sdk.durable.records import Page, page_of
+from opencomputer.sdk.paths import path_of
 
 
 class Credentials:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from opencomputer.sdk.endpoint import check_key
+
 DEFAULT_BASE_URL = "https://api.opencomputer.dev/v3"
 _VERSION = "/v3"
 
@@ -15,6 +17,9 @@ class DurableEndpoint:
 
     base: str
     token: str
+
+    def __post_init__(self) -> None:
+        check_key(self.token)
 
     @classmethod
     def resolve(cls, api_key: str | None = None, base_url: str | None = None) -> DurableEndpoint:

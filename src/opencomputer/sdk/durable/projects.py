@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from opencomputer.sdk.answers import JsonObject, is_json_object, text
+from opencomputer.sdk.answers import JsonObject, is_json_array, is_json_object, text
 
 MANIFEST = "agent.toml"
 PROMPT = "prompt.md"
 SKILLS = "skills"
+_OF_SCHEDULES = frozenset({"name", "cron", "tz", "input", "overlap"})
 _MOST_SKILL_FILES = 64
 _MOST_SKILL_BYTES = 256 * 1024
 
@@ -32,11 +33,17 @@ class Project:
     agent_id: str | None = None
     limits: dict[str, int] | None = None
     skills: tuple[JsonObject, ...] = ()
+    schedules: tuple[JsonObject, ...] | None = None
+    """None where the folder says nothing of schedules, so that those that there are stay."""
 
     def input(self) -> JsonObject:
         """The input of a deployment: the complete behaviour."""
         described: JsonObject = {"type": "inline", "prompt": self.prompt, "model": self.model}
-        return described | ({"skills": list(self.skills)} if self.skills else {})
+        if self.skills:
+            described["skills"] = list(self.skills)
+        if self.schedules is not None:
+            described["schedules"] = list(self.schedules)
+        return described
 
 
 def read_project(directory: str | PathLike[str]) -> Project:
@@ -56,6 +63,7 @@ def read_project(directory: str | PathLike[str]) -> Project:
         agent_id=text(agent, "id") or None,
         limits=_limits(_table(manifest, "limits")),
         skills=tuple(_skills(folder / SKILLS)),
+        schedules=_schedules(manifest),
     )
 
 
@@ -87,6 +95,23 @@ def _limits(given: JsonObject) -> dict[str, int] | None:
     if len(limits) != len(given):
         raise ProjectError(f"[limits] in {MANIFEST} must hold whole numbers")
     return limits or None
+
+
+def _schedules(manifest: JsonObject) -> tuple[JsonObject, ...] | None:
+    if "schedules" not in manifest:
+        return None
+    given = manifest["schedules"]
+    if not is_json_array(given):
+        raise ProjectError(f"schedules in {MANIFEST} are written as [[schedules]]")
+    return tuple(_schedule(each) for each in given)
+
+
+def _schedule(given: object) -> JsonObject:
+    if not is_json_object(given) or not all(text(given, name) for name in ("name", "cron", "input")):
+        raise ProjectError(f"each of [[schedules]] in {MANIFEST} needs a name, a cron and an input")
+    if unknown := sorted(given.keys() - _OF_SCHEDULES):
+        raise ProjectError(f"[[schedules]] in {MANIFEST} have no {unknown[0]}")
+    return dict(given)
 
 
 def _text(file: Path) -> str:

@@ -36,14 +36,15 @@ _NUMBERS = frozenset(
         "created_after_seq",
     ]
 )
+_OPAQUE = frozenset({"input", "manifest", "metadata", "payload", "raw", "refs", "vars"})
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
-def part(of: type[Record], *, many: bool = False) -> Any:
-    """A field that is a record itself, or a list of them."""
-    if many:
+def part(of: type[Record], *, many: bool = False, default: object = MISSING) -> Any:
+    """A field that is a record itself, or a list of them; a list is empty unless another default is given."""
+    if many and default is MISSING:
         return field(default_factory=list[Any], metadata={"record": of, "many": True})
-    return field(default=None, metadata={"record": of})
+    return field(default=None, metadata={"record": of, "many": many})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +83,21 @@ def number(name: str, value: object) -> object:
     return value
 
 
+def counted(name: str, value: object) -> object:
+    """The same for all that is in it, but for what belongs to somebody else and must stay as it is."""
+    if name in _OPAQUE:
+        return value
+    if answers.is_json_object(value):
+        return {key: counted(key, each) for key, each in value.items()}
+    if answers.is_json_array(value):
+        return [counted("", each) for each in value]
+    return number(name, value)
+
+
 def _value(name: str, value: object, metadata: Mapping[str, Any]) -> object:
     kind: type[Record] | None = metadata.get("record")
     if kind is None:
-        return number(name, value)
+        return counted(name, value)
     if metadata.get("many"):
         return [kind.read(each) for each in answers.json_objects(value)]
     return kind.read(value)
@@ -126,12 +138,16 @@ class Page(Generic[T]):
 
 
 def page_of(
-    answer: object, kind: Callable[[object], T], more: Callable[[str], Awaitable[Page[T]]] | None = None
+    answer: object,
+    kind: Callable[[object], T],
+    more: Callable[[str], Awaitable[Page[T]]] | None = None,
+    *,
+    name: str = "data",
 ) -> Page[T]:
-    """A page from `{data, next_cursor}`, or from a bare list."""
+    """A page from `{data, next_cursor}`, or from a bare list; `name` where the data is called otherwise."""
     if answers.is_json_array(answer):
         return Page([kind(each) for each in answer])
     sent = answers.json_object(answer)
-    data = [kind(each) for each in answers.json_objects(sent.get("data"))]
+    data = [kind(each) for each in answers.json_objects(sent.get(name, sent.get("data")))]
     cursor = sent.get("next_cursor")
     return Page(data, str(cursor) if cursor is not None else None, more)

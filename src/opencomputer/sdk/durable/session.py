@@ -9,27 +9,40 @@ from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
 from opencomputer.sdk.durable.bodies import new_key, set_members
 from opencomputer.sdk.durable.client_session import ClientSession
-from opencomputer.sdk.durable.connection import Connection, Request, path_of
+from opencomputer.sdk.durable.connection import Connection, Request, reading
 from opencomputer.sdk.durable.events import read_event
 from opencomputer.sdk.durable.records import Page, inner, page_of
 from opencomputer.sdk.durable.session_records import (
     BUSY_STATUSES,
     SessionData,
     SessionResult,
+    SessionSource,
     Turn,
     Usage,
 )
+from opencomputer.sdk.durable.watches import Watches
 from opencomputer.sdk.durable.webhooks_of_session import Deliveries, Destinations
+from opencomputer.sdk.paths import path_of
 
 
 class Session(ClientSession):
     """A durable session. `data` is what the server said last; `refresh` asks again."""
 
-    def __init__(self, connection: Connection, data: SessionData, *, client_token: str | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        data: SessionData,
+        *,
+        client_token: str | None = None,
+        sources: Sequence[SessionSource] = (),
+    ) -> None:
         super().__init__(connection, data.id)
         self.data = data
         self.client_token = client_token
         """For a browser, say: reads and steers this session for a while. Only from creating and forking."""
+        self.sources: Sequence[SessionSource] = sources
+        """Its repositories, as they stood when it was created or they were listed last."""
+        self.watches = Watches(connection, data.id)
         self.destinations = Destinations(connection, data.id)
         self.deliveries = Deliveries(connection, data.id)
 
@@ -77,6 +90,12 @@ class Session(ClientSession):
             last_turn=Turn.read(turn) if turn is not None else None,
             result=read_event(event) if event is not None else None,
         )
+
+    async def list_sources(self) -> Sequence[SessionSource]:
+        """How its repositories stand now."""
+        response = await self._connection.send(reading(path_of("sessions", self.id, "sources")))
+        self.sources = page_of(response.json(), SessionSource.read).data
+        return self.sources
 
     async def wait(self, *, timeout: float | None = None) -> SessionResult:
         """Wait until there is nothing to do for it, or it asks something. Raises TimeoutError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opencomputer.sdk.answers import JsonObject
 from opencomputer.sdk.durable.records import Record, part
@@ -98,8 +98,44 @@ class SessionResult:
         return self.result.text if self.result is not None else ""
 
 
-@dataclass(frozen=True)
-class Accepted:
+@dataclass(frozen=True, kw_only=True)
+class SessionSource(Record):
+    """A repository that a session asked for.
+
+    `status` is pending, materializing, resolved, failed, unavailable or auth_required.
+    """
+
+    name: str = ""
+    status: str = ""
+    path: str = ""
+    sha: str | None = None
+    resolved_sha: str | None = None
+    repo_id: str | None = None
+    full_name: str | None = None
+    requested_ref: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    retryable: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch(Record):
+    """Something that wakes a session; `status` is active, closed, revoked or auth_required."""
+
+    id: str
+    type: str = "github_pr"
+    repo: str = ""
+    pr: int | None = None
+    wake_on: str = ""
+    intent: str | None = None
+    status: str = ""
+    origin: str = ""
+    last_snapshot_at: str | None = None
+    expires_at: str | None = None
+    created_at: str = ""
+
+
+class Accepted(NamedTuple):
     """An input that is in the log, and will be worked on whatever happens."""
 
     id: str

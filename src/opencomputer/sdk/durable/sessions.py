@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
 from opencomputer.sdk.durable.bodies import new_key, set_members
-from opencomputer.sdk.durable.connection import Connection, Request, path_of, reading
+from opencomputer.sdk.durable.connection import Connection, Request, reading
 from opencomputer.sdk.durable.records import Page, inner, page_of
 from opencomputer.sdk.durable.session import Session
-from opencomputer.sdk.durable.session_records import SessionData
+from opencomputer.sdk.durable.session_records import SessionData, SessionSource
+from opencomputer.sdk.paths import path_of
 
 
 class Sessions:
@@ -31,11 +32,13 @@ class Sessions:
         limits: Mapping[str, int] | None = None,
         webhook: str | None = None,
         destinations: Sequence[JsonObject] | None = None,
+        sources: Sequence[JsonObject] | None = None,
         idempotency_key: str | None = None,
     ) -> Session:
         """Start a session with its first input. It is durable when this returns, and works by itself.
 
         `agent` is an id or a name. `key` names the session: asking again gives the same one, for ever.
+        `sources` are repositories to work on: `{"repo": "owner/name", "ref": "main"}`, or by `url`.
         `metadata` is the caller's own and comes back with webhooks. A lost answer makes no second session,
         whether or not a key is given. Raises `ConflictError` when a key was used for something else.
         """
@@ -49,13 +52,16 @@ class Sessions:
             limits=limits,
             webhook=webhook,
             destinations=destinations,
+            sources=sources,
         )
         retry_key = idempotency_key or (None if key else new_key())
         headers = {"Idempotency-Key": retry_key} if retry_key else {}
         request = Request("POST", "/sessions", repeatable=True, json=body, headers=headers)
         answer = await self._connection.object(request)
         token = answers.text(answer, "client_token") or None
-        return Session(self._connection, SessionData.read(inner(answer, "session")), client_token=token)
+        data = SessionData.read(inner(answer, "session"))
+        found = page_of(answer.get("sources") or [], SessionSource.read).data
+        return Session(self._connection, data, client_token=token, sources=found)
 
     async def get(self, session: str) -> Session:
         """One of them. Raises `NotFoundError`."""

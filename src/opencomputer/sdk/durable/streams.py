@@ -7,11 +7,10 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-import httpx
-
 from opencomputer.sdk.durable.connection import Connection
 from opencomputer.sdk.durable.events import SessionEvent, matches, read_event
 from opencomputer.sdk.errors import RateLimitError, UnavailableError, UnexpectedAnswerError
+from opencomputer.sdk.http import httpx
 
 RECONNECT_SECONDS = 1.0
 

@@ -25,7 +25,7 @@ class Answers:
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(self._answer)) as client:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(self._answer), trust_env=False) as client:
             endpoint = DurableEndpoint("http://node.test/v3", "osb_key")
             yield Connection(endpoint, Options(client=client, sleep=self._sleep))
 

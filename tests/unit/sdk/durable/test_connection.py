@@ -14,7 +14,7 @@ from opencomputer import (
     RateLimitError,
     ValidationError,
 )
-from opencomputer.sdk.durable.connection import Request, path_of, reading
+from opencomputer.sdk.durable.connection import Request, reading
 from tests.unit.sdk.durable.answers import Answer, Answers, refusal
 
 pytestmark = pytest.mark.anyio
@@ -101,7 +101,3 @@ async def test_too_many_requests_say_when_to_come_again() -> None:
         with pytest.raises(RateLimitError) as raised:
             await connection.send(Request("POST", "/x"))
     assert raised.value.retry_after_seconds == 3
-
-
-def test_ids_cannot_lead_elsewhere() -> None:
-    assert path_of("sessions", "../agents?x", "events") == "/sessions/..%2Fagents%3Fx/events"

@@ -1,0 +1,1 @@
+"""The client of hosted agents (`/v1`): `HostedAgents`."""
