@@ -1,0 +1,1 @@
+"""The blocking twins of `opencomputer.sdk.durable`."""

@@ -1,0 +1,1 @@
+"""What the generated modules of `opencomputer.blocking` stand on; written by hand."""
