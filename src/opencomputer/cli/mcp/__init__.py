@@ -1,0 +1,1 @@
+"""`oc mcp`: sandboxes as tools for any client of the Model Context Protocol."""
