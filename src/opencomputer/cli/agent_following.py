@@ -8,8 +8,6 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 
-import httpx
-
 from opencomputer.cli.agent_view import lines_of
 from opencomputer.cli.failures import exit_code_of_process
 from opencomputer.cli.following import forward_input, interrupts
@@ -17,6 +15,7 @@ from opencomputer.cli.output import Output, json_text
 from opencomputer.sdk.agent import Agent
 from opencomputer.sdk.agent_events import AgentEvent, LineSplitter
 from opencomputer.sdk.agent_session import AgentSession, AgentSettings
+from opencomputer.sdk.http import httpx
 from opencomputer.sdk.sandbox_link import SandboxLink
 
 _TERMINATE = 15

@@ -88,7 +88,7 @@ def _tool_result_lines(block: JsonObject) -> Iterator[Line]:
     for line in lines[:_RESULT_LINES]:
         yield Line(f"  {_cut(text.harmless(line))}", styles)
     if len(lines) > _RESULT_LINES:
-        yield Line(f"  … {len(lines) - _RESULT_LINES} more lines", ("dim",))
+        yield Line(f"  {text.more_lines(len(lines) - _RESULT_LINES)}", ("dim",))
 
 
 def _result_text(content: object) -> str:

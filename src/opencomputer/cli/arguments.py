@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
-_FLAGS = frozenset({"--json", "--no-color"})
-_OPTIONS = frozenset({"--api-key", "--api-url", "--sessions-api-url"})
-_SESSION_VERBS = frozenset({"list", "attach", "kill", "run"})
+PROGRAM = "oc"
+COMPLETION_VARIABLE = "_OC_COMPLETE"
+
+_FLAGS = frozenset({"--json", "--quiet", "-q", "--no-color"})
+_OPTIONS = frozenset({"--api-key", "--api-url", "--sessions-api-url", "--profile"})
 _HELP = frozenset({"-h", "--help"})
+# Groups that do something by themselves: the verb for that, and their other verbs.
+_UNSPOKEN: dict[tuple[str, ...], tuple[str, frozenset[str]]] = {
+    ("exec",): ("run", frozenset({"list", "attach", "kill"})),
+    ("agent", "revisions"): ("list", frozenset({"get"})),
+    ("agent", "instances"): ("list", frozenset({"create", "get", "delete"})),
+    ("session", "webhooks"): ("list", frozenset({"add", "rm", "deliveries", "redeliver"})),
+}
+# Those of them that say enough without another word.
+_ALONE = (("agent", "revisions"),)
+# `oc cp` copies, and is short for `oc checkpoint` before one of its verbs, unless a sandbox's file is named.
+_CHECKPOINT_VERBS = frozenset({"create", "list", "ls", "restore", "delete", "spawn", "publish", "unpublish"})
 
 
 def prepared(arguments: Sequence[str]) -> list[str]:
@@ -20,14 +35,47 @@ def prepared(arguments: Sequence[str]) -> list[str]:
         rest = ["--help"]
     elif rest[0] == "help":
         rest = [*rest[1:], "--help"]
-    elif rest[0] == "exec" and len(rest) > 1 and rest[1] not in _SESSION_VERBS | _HELP:
-        rest = ["exec", "run", *rest[1:]]
-    return [*first, *rest]
+    elif rest[0] == "cp" and _CHECKPOINT_VERBS.intersection(rest[1:2]) and not any(map(_names_a_file, rest)):
+        rest = ["checkpoint", *rest[1:]]
+    return [*first, *_spoken(rest)]
 
 
-def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether even a usage error is to be printed as JSON."""
-    return "--json" in _global_options_first(arguments)[0]
+def _spoken(rest: list[str]) -> list[str]:
+    for group, (verb, others) in _UNSPOKEN.items():
+        after = rest[len(group) :]
+        if tuple(rest[: len(group)]) != group or not (after or group in _ALONE):
+            continue
+        if not {verb, *others, *_HELP}.intersection(after[:1]):
+            return [*group, verb, *after]
+    return rest
+
+
+def _names_a_file(argument: str) -> bool:
+    return argument.startswith("sb-") and ":" in argument
+
+
+class OutputFlags(NamedTuple):
+    """How even a usage error is to be printed."""
+
+    json: bool
+    quiet: bool
+    colour: bool
+
+
+def output_flags(arguments: Sequence[str]) -> OutputFlags:
+    """What the arguments say about output, whether or not the rest of them makes sense."""
+    first, _ = _global_options_first(arguments)
+    return OutputFlags("--json" in first, bool({"--quiet", "-q"} & set(first)), "--no-color" not in first)
+
+
+def asks_for_version(prepared: Sequence[str]) -> bool:
+    """Whether nothing but the version is wanted, global options aside."""
+    return list(prepared[-1:]) == ["--version"] and not _global_options_first(prepared[:-1])[1]
+
+
+def is_completing() -> bool:
+    """Whether this run answers a shell that completes a line, or wants the script for it."""
+    return COMPLETION_VARIABLE in os.environ
 
 
 def _global_options_first(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

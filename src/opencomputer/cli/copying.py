@@ -49,6 +49,7 @@ def local_path(folder: PurePath, name: str) -> PurePath:
 
     The sandbox is not trusted: a name that leads anywhere else is refused.
     """
-    if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
+    joined = folder / name
+    if name in ("", ".", "..") or "\0" in name or (joined.name, joined.parent) != (name, folder):
         raise CommandError(f"the sandbox sent a file name that is none: {name!r}")
-    return folder / name
+    return joined

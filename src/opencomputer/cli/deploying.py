@@ -12,6 +12,7 @@ from opencomputer.cli.output import Output
 from opencomputer.sdk.durable.projects import read_project
 
 if TYPE_CHECKING:
+    from opencomputer.cli.progress import Steps
     from opencomputer.sdk.durable.agent_records import Deployment, DurableAgent
     from opencomputer.sdk.durable.client import OpenComputer
     from opencomputer.sdk.durable.projects import Project
@@ -28,6 +29,7 @@ class Deploying:
     activate: bool = True
     idempotency_key: str = ""
     timeout: float = 180.0
+    verbose: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,11 @@ async def deploy(durable: OpenComputer, wanted: Deploying, output: Output) -> De
             limits=project.limits,
         )
         output.note(f"Made the agent {agent.name} ({agent.id}).")
-        if not project.skills:
+        if not project.skills and project.schedules is None:
             # Making it has deployed everything there is.
             return Deployed(agent, None)
+    if wanted.verbose:
+        _describe(project, output)
     if project.runtime and project.runtime != agent.runtime:
         raise CommandError(f"{agent.name} runs on {agent.runtime}; agent.toml says {project.runtime}")
     begun = await durable.agents.deployments.create(
@@ -62,26 +66,71 @@ async def deploy(durable: OpenComputer, wanted: Deploying, output: Output) -> De
         activate=wanted.activate,
         idempotency_key=wanted.idempotency_key or None,
     )
-    ended = await settled(durable, agent.id, begun, wanted.timeout)
+    waiting = Waiting(wanted.timeout, output, verbose=wanted.verbose)
+    ended = await settled(durable, agent.id, begun, waiting)
     return Deployed(await durable.agents.get(agent.id), ended)
 
 
-async def settled(durable: OpenComputer, agent: str, deployment: Deployment, timeout: float) -> Deployment:
+@dataclass(frozen=True)
+class Waiting:
+    """How a deployment is waited for. `verbose` tells all that it prints."""
+
+    timeout: float
+    output: Output
+    verbose: bool = False
+
+
+async def settled(durable: OpenComputer, agent: str, deployment: Deployment, how: Waiting) -> Deployment:
     """The deployment when it has ended. Raises CommandError when that is not soon, or when it failed."""
+    from opencomputer.cli.progress import Steps
+
+    told, printed = "", _Printed(durable, agent, deployment.id)
     try:
-        async with asyncio.timeout(timeout):
-            while not deployment.ended:
-                if sys.stderr.isatty():
-                    print(f"{deployment.state} …", file=sys.stderr, flush=True)
-                await asyncio.sleep(POLL_SECONDS)
-                deployment = await durable.agents.deployments.get(agent, deployment.id)
+        with Steps(how.output, f"deploying {deployment.id}") as progress:
+            async with asyncio.timeout(how.timeout):
+                while True:
+                    if deployment.state != told and sys.stderr.isatty():
+                        progress.line(f"{deployment.state} …")
+                    told = deployment.state
+                    if how.verbose:
+                        await printed.tell(progress)
+                    if deployment.ended:
+                        break
+                    await asyncio.sleep(POLL_SECONDS)
+                    deployment = await durable.agents.deployments.get(agent, deployment.id)
     except TimeoutError as error:
         raise CommandError(
-            f"{deployment.id} was still {deployment.state} after {timeout:g} seconds"
+            f"{deployment.id} was still {deployment.state} after {how.timeout:g} seconds"
         ) from error
     if deployment.state in ("failed", "canceled"):
         raise CommandError(f"{deployment.id} {deployment.state}: {reason(deployment)}")
     return deployment
+
+
+class _Printed:
+    """What a deployment printed since the last look."""
+
+    def __init__(self, durable: OpenComputer, agent: str, deployment: str) -> None:
+        self._durable, self._agent, self._deployment = durable, agent, deployment
+        self._after: str | None = None
+
+    async def tell(self, progress: Steps) -> None:
+        from opencomputer.sdk.errors import OpenComputerError
+
+        logs = self._durable.agents.deployments.logs
+        try:
+            async for piece in await logs(self._agent, self._deployment, after=self._after):
+                self._after = piece.cursor or self._after
+                for line in piece.chunk.rstrip("\n").split("\n"):
+                    progress.line(line)
+        except OpenComputerError:
+            return  # Telling more than is needed must not end the deployment.
+
+
+def _describe(project: Project, output: Output) -> None:
+    output.note(f"model {project.model}, prompt of {len(project.prompt)} characters")
+    for file in project.skills:
+        output.note(f"skill file {file.get('path')}")
 
 
 def reason(deployment: Deployment) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from opencomputer.cli.output import Output
     from opencomputer.sdk.durable.agent_records import DurableAgent
     from opencomputer.sdk.durable.client import OpenComputer
+
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def agent_reference(*given: str) -> str:
@@ -33,6 +38,24 @@ async def agent_of(durable: OpenComputer, reference: str) -> DurableAgent:
         return await durable.agents.named(reference)
     except LookupError as error:
         raise CommandError(str(error)) from error
+
+
+async def agent_id_of(durable: OpenComputer, reference: str) -> str:
+    """The id of the agent with this name; an id is used as it is."""
+    return reference if reference.startswith("agt_") else (await agent_of(durable, reference)).id
+
+
+def only_one(ids: Sequence[str], named: str, kind: str) -> str:
+    """The id of the one thing that has a name."""
+    if len(ids) != 1:
+        many = f"{len(ids)} of the {kind} have" if ids else f"none of the {kind} has"
+        raise CommandError(f"{many} the name {named!r}; name it by its id")
+    return ids[0]
+
+
+def is_sandbox(named: str) -> bool:
+    """Whether this is the id of a sandbox, or of a durable session with one."""
+    return named.startswith(("sb-", "ses_")) or _UUID.fullmatch(named) is not None
 
 
 def numbers(text: str, option: str) -> dict[str, int] | None:
@@ -62,10 +85,13 @@ def file_text(path: str) -> str:
 
 
 def confirm(question: str, output: Output, *, yes: bool) -> None:
-    """Ask before what cannot be undone. Nobody there to ask is a no."""
+    """Ask before what cannot be undone. Only yes is a yes, and nobody there to ask is a no."""
     if yes:
         return
     if not sys.stdin.isatty():
         raise CommandError(f"{question} Pass --yes: there is nobody to ask.")
-    if not typer.confirm(question, err=True):
+    answer = str(
+        typer.prompt(f"{question} [y/N]", default="", show_default=False, prompt_suffix=" ", err=True)
+    )
+    if answer.strip().lower() not in ("y", "yes"):
         raise CommandError("nothing was done")

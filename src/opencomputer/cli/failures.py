@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import typer
+if TYPE_CHECKING:
+    from opencomputer.sdk.errors import OpenComputerError
 
 LOCAL_FAILURE = 1
 REFUSED = 3
@@ -14,29 +16,35 @@ INTERRUPTED = 130
 LINK_LOST = 255
 
 _CONFLICT_STATUS = 409
+_BEGIN_OF_ADDRESS = "it begins with http:// or https://; `oc config show` tells which one is used"
+_CHECK_ADDRESS = "check the address: oc config show, oc config set api-url URL"
 
 
 class CommandError(Exception):
-    """A failure that a command explains itself."""
+    """A failure that a command explains itself. The hint says what to do next."""
 
-    def __init__(self, message: str, exit_code: int = LOCAL_FAILURE) -> None:
+    def __init__(self, message: str, exit_code: int = LOCAL_FAILURE, *, hint: str = "") -> None:
         self.exit_code = exit_code
+        self.hint = hint
         super().__init__(message)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One line for the user, and the exit code."""
+    """One line for the user, the exit code, and perhaps another line that says what to do next."""
 
     message: str
     exit_code: int
+    hint: str = ""
 
 
 def failure_of(error: BaseException) -> Failure | None:
     """What an exception means to the user; None for a fault of ours, which deserves its traceback."""
+    import typer
+
     match error:
         case CommandError():
-            return Failure(str(error), error.exit_code)
+            return Failure(str(error), error.exit_code, error.hint)
         case typer.TyperException():
             return Failure(error.format_message(), LOCAL_FAILURE)
         case KeyboardInterrupt() | typer.Abort():
@@ -46,8 +54,7 @@ def failure_of(error: BaseException) -> Failure | None:
 
 
 def _failure_of_call(error: BaseException) -> Failure | None:
-    import httpx
-
+    from opencomputer.sdk.endpoint import InvalidKeyError
     from opencomputer.sdk.errors import (
         BuildFailedError,
         CheckpointFailedError,
@@ -55,20 +62,60 @@ def _failure_of_call(error: BaseException) -> Failure | None:
         OpenComputerError,
         UnexpectedAnswerError,
     )
+    from opencomputer.sdk.http import httpx
+    from opencomputer.sdk.paths import NamelessError
 
     match error:
         case OpenComputerError():
-            return Failure(error.message, exit_code_of_status(error.status))
+            return _refused(error)
         case httpx.InvalidURL() | httpx.UnsupportedProtocol():
-            return Failure(f"the server's address is not valid: {error}", LOCAL_FAILURE)
+            return Failure(f"the server's address is not valid: {error}", LOCAL_FAILURE, _BEGIN_OF_ADDRESS)
         case httpx.TransportError():
-            return Failure(f"the server cannot be reached: {error or type(error).__name__}", LOCAL_FAILURE)
+            from opencomputer.cli.unreachable import explained
+
+            reason = explained(error)
+            return Failure(reason.message, LOCAL_FAILURE, reason.hint)
+        case InvalidKeyError():
+            return Failure(str(error), LOCAL_FAILURE, "`oc config show` tells where the key is from")
+        case NamelessError():
+            return Failure(str(error), LOCAL_FAILURE, "perhaps the variable that should hold it is empty")
+        case UnicodeEncodeError():
+            character = error.object[error.start : error.end]
+            return Failure(f"{character!a} cannot be sent to a server", LOCAL_FAILURE)
+        case UnexpectedAnswerError():
+            return Failure(str(error), LOCAL_FAILURE, _CHECK_ADDRESS)
+        case OSError() if error.filename is not None:
+            return Failure(f"{error.filename}: {error.strerror}", LOCAL_FAILURE)
         case ValueError() if is_project_error(error):
             return Failure(str(error), LOCAL_FAILURE)
-        case BuildFailedError() | CheckpointFailedError() | ExecFailedError() | UnexpectedAnswerError():
+        case BuildFailedError() | CheckpointFailedError() | ExecFailedError():
             return Failure(str(error), LOCAL_FAILURE)
         case _:
             return None
+
+
+def _refused(error: OpenComputerError) -> Failure:
+    from opencomputer.cli.hints import Refusal, hint_for
+
+    url, exit_code = error.request.url, exit_code_of_status(error.status)
+    if not _is_ours(error):
+        message = f"{url.scheme}://{url.netloc.decode()} answers {error.status}, but not as this server does"
+        hint = "what stands before the server does not reach it" if error.status >= 500 else _CHECK_ADDRESS
+        return Failure(message, exit_code, hint)
+    refusal = Refusal(error.status, error.code, error.request.method, url.path, error.request_id)
+    return Failure(error.message, exit_code, hint_for(refusal))
+
+
+def _is_ours(error: OpenComputerError) -> bool:
+    """Whether the answer has the shape that all errors of these servers have."""
+    from opencomputer.sdk.http import httpx
+
+    try:
+        body: object = error.response.json()
+    except (ValueError, httpx.ResponseNotRead):
+        # Of streams only the message was kept.
+        return bool(error.code)
+    return isinstance(body, dict) and "error" in body
 
 
 def is_project_error(error: BaseException) -> bool:

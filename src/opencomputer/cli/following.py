@@ -12,10 +12,9 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
-import httpx
-
 from opencomputer.cli import text
 from opencomputer.sdk.exec import Exec
+from opencomputer.sdk.http import httpx
 
 if TYPE_CHECKING:
     from opencomputer.sdk.exec_session import ExecSession
@@ -26,9 +25,10 @@ _INTERRUPT = 2
 _BROKEN_PIPE = 13
 
 
-async def follow_session(link: SandboxLink, session_id: str) -> int:
+async def follow_session(link: SandboxLink, session_id: str, *, own: bool = False) -> int:
     """Pass output and input on until the session ends. Returns its exit code, -1 when that is not known.
 
+    Where our input ends, that of a session of our own does; another one may have more clients with input.
     The first Ctrl-C interrupts the program, the second leaves it running and returns.
     """
     with StreamWriter(sys.stdout.buffer) as out, StreamWriter(sys.stderr.buffer) as err:
@@ -38,18 +38,22 @@ async def follow_session(link: SandboxLink, session_id: str) -> int:
         person = _Interrupts(session)
         try:
             with interrupts(person.pressed):
-                forward_input(session.send_stdin)
+                forward_input(session.send_stdin, session.close_stdin if own else None)
                 code = await _end_of(session, out)
         finally:
             await session.close()
     if person.left:
         print(
-            f"Left it running. `oc exec attach {link.sandbox_id} {session_id}` follows it again.",
+            f"\nLeft it running. `oc exec attach {link.sandbox_id} {session_id}` follows it again.",
             file=sys.stderr,
         )
     elif code < 0:
         reason = f": {text.harmless(session.link_end)}" if session.link_end else ""
-        print(f"The link to the session ended before the session did{reason}.", file=sys.stderr)
+        print(
+            f"The link to the session ended before the session did{reason}."
+            f" `oc exec attach {link.sandbox_id} {session_id}` follows it again.",
+            file=sys.stderr,
+        )
     return code
 
 
@@ -104,7 +108,9 @@ def interrupts(pressed: Callable[[], Awaitable[None]]) -> Generator[None]:
             loop.remove_signal_handler(number)
 
 
-def forward_input(send: Callable[[bytes], Awaitable[None]]) -> None:
+def forward_input(
+    send: Callable[[bytes], Awaitable[None]], end: Callable[[], Awaitable[None]] | None = None
+) -> None:
     """Pass standard input on, piece by piece, until it ends. A process in the background has none."""
     try:
         descriptor = sys.stdin.fileno()
@@ -117,15 +123,17 @@ def forward_input(send: Callable[[bytes], Awaitable[None]]) -> None:
     def read() -> None:
         with suppress(OSError, RuntimeError, asyncio.CancelledError):
             while data := os.read(descriptor, _INPUT_BYTES):
-                asyncio.run_coroutine_threadsafe(_sent(send, data), loop).result()
+                asyncio.run_coroutine_threadsafe(_sent(send(data)), loop).result()
+            if end:
+                asyncio.run_coroutine_threadsafe(_sent(end()), loop).result()
 
     # A thread, because not every kind of input can be waited for by an event loop; and a daemon, because
     # nothing can wake a thread that waits for somebody to type.
     threading.Thread(target=read, name="standard input", daemon=True).start()
 
 
-async def _sent(send: Callable[[bytes], Awaitable[None]], data: bytes) -> None:
-    await send(data)
+async def _sent(sending: Awaitable[None]) -> None:
+    await sending
 
 
 class StreamWriter:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from opencomputer.cli.arguments import PROGRAM
 from opencomputer.cli.failures import CommandError
 
-_HOW_TO_INSTALL = "the server is not installed here; `pip install 'opencomputer-sdk[server]'` installs it"
+_INSTALL = "pip install 'opencomputer-sdk[server]'"
 
 
 @contextmanager
@@ -16,6 +19,12 @@ def local_server() -> Generator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise CommandError(f"{_HOW_TO_INSTALL} (missing: {error.name})") from error
+        message = f"the server is not installed here (missing: {error.name})"
+        raise CommandError(message, hint=_INSTALL) from error
     except PermissionError as error:
-        raise CommandError(f"no permission for {error.filename or 'this'}; try it as root") from error
+        message = f"no permission for {error.filename or 'what this needs'}"
+        raise CommandError(message, hint=f"as root: sudo {_own_command()}") from error
+
+
+def _own_command() -> str:
+    return shlex.join([PROGRAM, *sys.argv[1:]])

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from opencomputer.cli.config import Server, resolve
+from opencomputer.cli.config import Server, resolve, root_of
 from opencomputer.cli.failures import CommandError
 from opencomputer.cli.output import Output
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from opencomputer.sdk.control_plane import ControlPlane
     from opencomputer.sdk.durable.client import OpenComputer
+    from opencomputer.sdk.hosted.client import HostedAgents
     from opencomputer.sdk.sandbox_link import SandboxLink
 
 T = TypeVar("T")
@@ -33,15 +34,18 @@ class Session:
         """The server this run talks to."""
         return resolve(self.flags, os.environ)
 
-    def run(self, work: Callable[[ControlPlane], Awaitable[T]]) -> T:
-        """Do the work with a connection to the server, and close that afterwards."""
+    def run(self, work: Callable[[ControlPlane], Awaitable[T]], *, warn: bool = True) -> T:
+        """Do the work with a connection to the server, and close that afterwards.
+
+        Without a key there is a warning first, unless `warn` says that the command tells of that itself.
+        """
         # Loaded here, because commands that need no server should start without all that.
         import asyncio
 
         from opencomputer.sdk.control_plane import ControlPlane
         from opencomputer.sdk.endpoint import Endpoint, api_base
 
-        server = self._server_with_key()
+        server = self._server_with_key() if warn else self.server
 
         async def connected() -> T:
             async with ControlPlane(Endpoint(api_base(server.api_url), server.api_key)) as plane:
@@ -79,12 +83,25 @@ class Session:
 
         return asyncio.run(connected())
 
+    def run_hosted(self, work: Callable[[HostedAgents], Awaitable[T]]) -> T:
+        """Do the work with the server's hosted agents, and close the connection afterwards."""
+        import asyncio
+
+        from opencomputer.sdk.hosted.client import HostedAgents
+
+        server = self._server_with_key()
+
+        async def connected() -> T:
+            async with HostedAgents(server.api_key, root_of(server.sessions_url)) as hosted:
+                return await work(hosted)
+
+        return asyncio.run(connected())
+
     def _server_with_key(self) -> Server:
         server = self.server
         if not server.api_key:
-            self.output.note(
-                "Warning: no API key. Set OPENCOMPUTER_API_KEY, pass --api-key, or save one with "
-                "`oc config set api-key`."
+            self.output.warn(
+                "no API key. Sign in with `oc login`, set OPENCOMPUTER_API_KEY, or pass --api-key."
             )
         return server
 

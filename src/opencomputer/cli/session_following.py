@@ -8,8 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-import httpx
-
 from opencomputer.cli.following import forward_input, interrupts
 from opencomputer.cli.output import Output, json_text
 from opencomputer.cli.session_view import SessionView, log_line
@@ -18,6 +16,7 @@ from opencomputer.sdk.durable.client_session import ClientSession
 from opencomputer.sdk.durable.events import SessionEvent, TurnCompleted
 from opencomputer.sdk.durable.session import Session
 from opencomputer.sdk.errors import OpenComputerError
+from opencomputer.sdk.http import httpx
 
 _FAILED = frozenset({"error", "budget_exceeded", "deadline_exceeded", "max_turns", "canceled"})
 

@@ -115,7 +115,7 @@ def _output(words: str, styles: tuple[Style, ...]) -> Iterator[Line]:
     for line in lines[:_OUTPUT_LINES]:
         yield Line(f"  {_cut(line)}", styles)
     if len(lines) > _OUTPUT_LINES:
-        yield Line(f"  … {len(lines) - _OUTPUT_LINES} more lines", ("dim",))
+        yield Line(f"  {text.more_lines(len(lines) - _OUTPUT_LINES)}", ("dim",))
 
 
 def _lines(words: str) -> Sequence[str]:

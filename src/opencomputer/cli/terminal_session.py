@@ -9,15 +9,17 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 
-import httpx
-
 from opencomputer.cli import terminal
 from opencomputer.cli.failures import LINK_LOST
 from opencomputer.cli.following import StreamWriter
-from opencomputer.sdk.pty import LinkLostError, Pty, PtySession
+from opencomputer.sdk.errors import OpenComputerError, UnavailableError
+from opencomputer.sdk.http import httpx
+from opencomputer.sdk.pty import Pty, PtySession
 from opencomputer.sdk.sandbox_link import SandboxLink
+from opencomputer.sdk.terminal_ends import LinkLostError
 
 _READ_BYTES = 4096
+REDIAL_DELAYS_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class _Console:
         self._watcher = terminal.EscapeWatcher()
         self._keys: asyncio.Queue[bytes] = asyncio.Queue()
         self._resized = asyncio.Event()
+        self._linked = True
+        self._typed = b""
 
     async def run(self, out: StreamWriter) -> int:
         """Pass keys, sizes and output on until the end of any of them."""
@@ -88,20 +92,49 @@ class _Console:
         return code
 
     async def _show(self, out: StreamWriter) -> int:
-        try:
-            while True:
+        while True:
+            try:
                 await out.write(await self._session.recv())
-        except LinkLostError:
-            return LINK_LOST
-        except EOFError:
-            return 0
+            except LinkLostError:
+                if not await self._linked_again():
+                    return LINK_LOST
+            except EOFError:
+                return 0
+
+    async def _linked_again(self) -> bool:
+        """Whether the link could be opened again within half a minute."""
+        self._linked = False
+        for delay in REDIAL_DELAYS_SECONDS:
+            await asyncio.sleep(delay)
+            try:
+                await self._session.reconnect()
+                await self._session.resize(*terminal.size(self._descriptor))
+            except (httpx.TransportError, UnavailableError):
+                continue
+            except (OpenComputerError, EOFError):
+                return False
+            self._linked = True
+            await self._send_typed()
+            return True
+        return False
 
     async def _type(self) -> None:
         while not self.left:
             keys, left = self._watcher.feed(await self._keys.get())
             self.left = self.left or left
-            with suppress(EOFError):
-                await self._session.send(keys)
+            self._typed += keys
+            if self._linked:
+                await self._send_typed()
+
+    async def _send_typed(self) -> None:
+        """Keys that were typed while there was no link are not lost."""
+        keys, self._typed = self._typed, b""
+        try:
+            await self._session.send(keys)
+        except LinkLostError:
+            self._typed = keys + self._typed
+        except EOFError:
+            pass
 
     async def _resize(self) -> None:
         while True:
@@ -128,6 +161,6 @@ class _Console:
 async def _open(link: SandboxLink, request: TerminalRequest, size: tuple[int, int]) -> PtySession:
     if request.session_id is None:
         return await Pty(link).create(*size, shell=request.shell)
-    session = await Pty(link).attach(request.session_id)
+    session = await Pty(link).attach(request.session_id, replay=True)
     await session.resize(*size)
     return session

@@ -34,6 +34,11 @@ def details(pairs: Sequence[tuple[str, object]]) -> str:
     return "\n".join(f"{label + ':':<{width}}{harmless(value)}" for label, value in pairs)
 
 
+def more_lines(count: int) -> str:
+    """What stands for lines that are not shown."""
+    return f"… {count} more {'line' if count == 1 else 'lines'}"
+
+
 def age(since: str, now: datetime) -> str:
     """The time since an RFC 3339 moment, such as `3h4m5s`; "-" when there is none."""
     try:

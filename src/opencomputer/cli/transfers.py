@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
+from opencomputer.cli import text
 from opencomputer.cli.copying import Copied, into_folder, local_path
 from opencomputer.cli.failures import CommandError
+from opencomputer.cli.progress import Moving
 from opencomputer.sdk.errors import NotFoundError, ValidationError
 from opencomputer.sdk.files import EntryInfo, Filesystem
 
@@ -27,16 +29,15 @@ _DEEPEST = 64
 _STANDARD = "-"
 
 
-class Progress:
+class Progress(Moving):
     """A bar on standard error while something is copied, if it is to be shown; and the count of it all."""
 
-    def __init__(self, *, shown: bool) -> None:
+    def __init__(self, *, shown: bool, colour: bool = True) -> None:
         self.files = 0
         self.size_bytes = 0
-        self._bar: Bar | None = None
         self._task: TaskID | None = None
         if shown:
-            self._bar, self._task = _bar()
+            self._bar, self._task = _bar(colour=colour)
 
     def expect(self, size_bytes: int) -> None:
         """Say how much there will be in all."""
@@ -55,15 +56,6 @@ class Progress:
         if self._bar and self._task is not None:
             self._bar.advance(self._task, count)
 
-    def __enter__(self) -> Progress:
-        if self._bar:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar:
-            self._bar.stop()
-
 
 async def upload(link: SandboxLink, source: str, target: str, progress: Progress) -> Copied:
     """Copy a local file, folder or standard input into a sandbox."""
@@ -75,7 +67,8 @@ async def upload(link: SandboxLink, source: str, target: str, progress: Progress
     path, name = _local_source(source)
     if target.endswith("/") or await _is_folder(files, target):
         target = into_folder(target, name)
-    pairs = list(_local_tree(path, PurePosixPath(target)))
+    # What is named is copied whatever it is, a pipe too; what a folder holds only if it is a file.
+    pairs = list(_local_tree(path, PurePosixPath(target))) if path.is_dir() else [_pair(path, target)]
     progress.expect(sum(pair.size_bytes for pair in pairs))
     for pair in pairs:
         if pair.is_folder:
@@ -130,17 +123,27 @@ class _Pair:
     size_bytes: int = 0
 
 
+def _pair(source: Path, target: str) -> _Pair:
+    return _Pair(source, target, is_folder=False, size_bytes=source.stat().st_size)
+
+
 def _local_tree(source: Path, target: PurePosixPath) -> Iterator[_Pair]:
     if source.is_file():
-        yield _Pair(source, str(target), is_folder=False, size_bytes=source.stat().st_size)
+        yield _pair(source, str(target))
     elif source.is_dir():
         yield _Pair(source, str(target), is_folder=True)
         for entry in sorted(source.iterdir()):
             # A link to a folder could lead back to where it is found.
-            if not (entry.is_symlink() and entry.is_dir()):
+            if entry.is_symlink() and entry.is_dir():
+                _leave_out(entry, "a link to a folder")
+            else:
                 yield from _local_tree(entry, target / entry.name)
     else:
-        print(f"left out {source}: neither a file nor a folder", file=sys.stderr)
+        _leave_out(source, "neither a file nor a folder")
+
+
+def _leave_out(source: Path, reason: str) -> None:
+    print(f"left out {text.harmless(source)}: {reason}", file=sys.stderr)
 
 
 async def _is_folder(files: Filesystem, path: str) -> bool:
@@ -196,7 +199,7 @@ async def _read(file: BinaryIO, progress: Progress) -> AsyncIterator[bytes]:
         progress.advance(len(chunk))
 
 
-def _bar() -> tuple[Bar, TaskID]:
+def _bar(*, colour: bool) -> tuple[Bar, TaskID]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
@@ -207,5 +210,5 @@ def _bar() -> tuple[Bar, TaskID]:
         DownloadColumn(),
         TransferSpeedColumn(),
     )
-    bar = Bar(*columns, console=Console(stderr=True), transient=True)
+    bar = Bar(*columns, console=Console(stderr=True, no_color=not colour), transient=True)
     return bar, bar.add_task("", total=None, name="")

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from tests.support.fake_node import FakeNode
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 PROGRAM = [sys.executable, "-m", "opencomputer.cli"]
 
 
@@ -68,6 +68,10 @@ class OnTerminal:
     def type(self, keys: bytes) -> None:
         """Type keys."""
         os.write(self._master, keys)
+
+    def send(self, signal: int) -> None:
+        """Send `oc` a signal."""
+        self._process.send_signal(signal)
 
     def resize(self, columns: int, rows: int) -> None:
         """Change the size, as a window does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opencomputer.cli.arguments import prepared, wants_json
+from opencomputer.cli.arguments import output_flags, prepared
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,10 @@ from opencomputer.cli.arguments import prepared, wants_json
         (["help"], ["--help"]),
         (["help", "keys", "create"], ["keys", "create", "--help"]),
         (["ls", "--api-key"], ["ls", "--api-key"]),
+        (["cp", "list", "sb-1"], ["checkpoint", "list", "sb-1"]),
+        (["cp", "create", "sb-1", "--name", "x"], ["checkpoint", "create", "sb-1", "--name", "x"]),
+        (["cp", "create", "sb-1:/tmp"], ["cp", "create", "sb-1:/tmp"]),
+        (["cp", "sb-1:list", "delete"], ["cp", "sb-1:list", "delete"]),
     ],
 )
 def test_arguments_are_prepared(given: list[str], expected: list[str]) -> None:
@@ -34,4 +38,4 @@ def test_arguments_are_prepared(given: list[str], expected: list[str]) -> None:
     [(["ls", "--json"], True), (["exec", "sb-1", "--", "x", "--json"], False), (["ls"], False)],
 )
 def test_json_is_wanted_only_by_our_own_option(given: list[str], expected: bool) -> None:
-    assert wants_json(given) is expected
+    assert output_flags(given).json is expected

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -126,7 +126,9 @@ def test_a_refusal_is_one_line_and_its_class_the_exit_code(
     if form == "json":
         assert json.loads(outcome.stderr) == {"error": error, "code": exit_code}
     else:
-        assert outcome.stderr == f"Error: {error}\n"
+        first, *hint = outcome.stderr.splitlines()
+        assert first == f"Error: {error}"
+        assert all(line.startswith("Hint: ") for line in hint)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_create_sends_only_what_was_asked_for(oc: Oc, node: FakeNode) -> None:
     oc("create")
     oc(
         *("create", "--template", "python", "--timeout", "60", "--cpu", "2", "--memory", "8192"),
-        *("--disk", "30000", "--env", "A=1,B=2", "--env", "C=3", "--metadata", "team=x"),
+        *("--disk", "30000", "--burst", "--env", "A=1,B=2", "--env", "C=3", "--metadata", "team=x"),
     )
     plain, full = (request.body for request in node.requests("POST", "/sandboxes"))
     assert plain == {"templateID": "base", "timeout": 0}
@@ -179,6 +181,7 @@ def test_create_sends_only_what_was_asked_for(oc: Oc, node: FakeNode) -> None:
         "cpuCount": 2,
         "memoryMB": 8192,
         "diskMB": 30000,
+        "burst": True,
         "envs": {"A": "1", "B": "2", "C": "3"},
         "metadata": {"team": "x"},
     }
@@ -188,9 +191,10 @@ def test_without_a_key_a_warning_comes_first(oc: Oc, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("OPENCOMPUTER_API_KEY")
     outcome = oc("ls")
     assert outcome.exit_code == 3
-    warning, error = outcome.stderr.splitlines()
+    warning, error, hint = outcome.stderr.splitlines()
     assert "OPENCOMPUTER_API_KEY" in warning
     assert error == "Error: A valid API key is required."
+    assert "oc login" in hint
 
 
 def test_a_server_that_is_not_there_is_one_line(oc: Oc) -> None:
@@ -206,23 +210,29 @@ def test_an_address_that_is_none_is_one_line(oc: Oc, url: str) -> None:
     assert outcome.stderr.startswith("Error: the server's address is not valid")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("get", ""), ("kill", ".."), ("keys", "revoke", ""), ("session", "get", "")],
+)
+def test_an_empty_id_is_told_of_before_anything_is_sent(
+    oc: Oc, node: FakeNode, command: Sequence[str]
+) -> None:
+    """As when the variable is empty that a script took it from."""
+    outcome = oc(*command)
+    assert (outcome.exit_code, outcome.stdout, node.seen) == (1, "", [])
+    assert "is no id and no name" in outcome.stderr
+    assert "variable" in outcome.stderr
+
+
+def test_what_cannot_be_sent_is_one_line(oc: Oc, inside: FakeSandbox) -> None:
+    wrong_key = oc("ls", "--api-key", "osb_ü")
+    assert wrong_key.exit_code == 1
+    assert wrong_key.stderr.startswith("Error: the API key has 'ü' in it")
+    no_text = oc("exec", SANDBOX, "--", "printf", "\udcff")
+    assert (no_text.exit_code, no_text.stderr) == (1, "Error: '\\udcff' cannot be sent to a server\n")
+
+
 def test_version_names_the_program(oc: Oc) -> None:
     outcome = oc("--version")
     assert outcome.exit_code == 0
     assert outcome.stdout.startswith("oc version ")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
-def test_completion_scripts_call_oc(oc: Oc, shell: str) -> None:
-    outcome = oc("completion", shell)
-    assert outcome.exit_code == 0
-    assert "_OC_COMPLETE" in outcome.stdout
-
-
-def test_a_shell_that_completes_gets_the_commands(oc: Oc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("_OC_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "oc ke")
-    monkeypatch.setenv("COMP_CWORD", "1")
-    with pytest.raises(SystemExit) as ended:
-        oc("")
-    assert ended.value.code == 0

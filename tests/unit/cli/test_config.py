@@ -115,10 +115,24 @@ def test_set_keeps_other_values_and_forgets_a_login(oc: Oc, clean_environment: P
 
 def test_show_tells_what_applies(oc: Oc, clean_environment: Path) -> None:
     outcome = oc("config", "show", "--api-url", "http://flag", "--api-key", "osb_0123456789")
-    assert outcome.stdout == f"API URL: http://flag\nAPI key: osb_…6789\nFile:    {clean_environment}\n"
+    assert outcome.stdout == (
+        "Profile:      default\n"
+        "API URL:      http://flag\n"
+        "Sessions URL: http://flag\n"
+        "API key:      osb_…6789\n"
+        "Key from:     flag\n"
+        f"File:         {clean_environment}\n"
+    )
 
 
 def test_an_unknown_setting_is_refused(oc: Oc) -> None:
     outcome = oc("config", "set", "colour", "blue")
     assert outcome.exit_code == 1
     assert "colour" in outcome.stderr
+
+
+def test_a_key_that_no_request_can_carry_is_not_kept(oc: Oc, clean_environment: Path) -> None:
+    outcome = oc("config", "set", "api-key", "osb_ü")
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+    assert "the API key has 'ü' in it" in outcome.stderr
+    assert not clean_environment.exists()

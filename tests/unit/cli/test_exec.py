@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.support.fake_node import FakeNode
+from tests.support.fake_node import FakeNode, FakeSession
 from tests.support.fake_node.node import FakeSandbox
 from tests.unit.cli.conftest import Oc
 from tests.unit.cli.process import finish, start
@@ -53,6 +53,28 @@ def test_input_is_passed_on_in_order(node: FakeNode, inside: FakeSandbox) -> Non
     given = bytes(range(256)) * 400
     process = start(node, "exec", SANDBOX, "--", "head", "-c", str(len(given)))
     assert finish(process, given)[:2] == (0, given)
+
+
+@pytest.mark.parametrize("given", [b"all of it", b""])
+def test_the_end_of_input_reaches_a_program_that_reads_it(
+    node: FakeNode, inside: FakeSandbox, given: bytes
+) -> None:
+    assert finish(start(node, "exec", SANDBOX, "--", "cat"), given)[:2] == (0, given)
+
+
+def test_who_attaches_leaves_the_input_open_for_others(node: FakeNode, inside: FakeSandbox) -> None:
+    session = FakeSession("cafe0001")
+    inside.sessions["cafe0001"] = session
+    process = start(node, "exec", "attach", SANDBOX, "cafe0001")
+    assert process.stdin
+    process.stdin.close()
+    process.stdin = None
+    node.do(session.say, 1, b"line\n")
+    assert process.stdout
+    assert process.stdout.readline() == b"line\n"
+    node.do(session.exit, 0)
+    assert finish(process)[0] == 0
+    assert not session.stdin_ended
 
 
 def test_a_program_killed_by_a_signal_reports_it(node: FakeNode, inside: FakeSandbox) -> None:
@@ -142,7 +164,8 @@ def test_detach_as_json_prints_the_servers_object(oc: Oc, inside: FakeSandbox) -
 
 def test_attaching_to_nothing_is_a_refusal(node: FakeNode, inside: FakeSandbox) -> None:
     code, _, err = finish(start(node, "exec", "attach", SANDBOX, "none"))
-    assert (code, err) == (3, b"Error: There is no such session.\n")
+    hint = b"Hint: see what is there: oc exec list sb-00000001\n"
+    assert (code, err) == (3, b"Error: There is no such session.\n" + hint)
 
 
 @pytest.mark.parametrize("closed", [True, False])

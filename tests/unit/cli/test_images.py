@@ -65,6 +65,14 @@ def test_empty_lists_say_so(oc: Oc, node: FakeNode, command: str) -> None:
     assert oc(*command.split(), "--json").stdout == "[]\n"
 
 
+@pytest.mark.parametrize("alias", ["template", "templates", "snapshots"])
+def test_templates_of_a_server_are_its_snapshots(oc: Oc, furnished: FakeNode, alias: str) -> None:
+    for words in (["list"], ["ls"], ["get", "known"], ["list", "--json"]):
+        assert oc(alias, *words).stdout == oc("snapshot", *words).stdout
+    assert oc(alias, "delete", "known").exit_code == 0
+    assert "known" not in furnished.snapshots
+
+
 @pytest.mark.parametrize("command", ["image", "image build", "snapshot", "snapshot create"])
 def test_help_is_as_written_down(oc: Oc, golden: Golden, command: str) -> None:
     golden(f"help_{command.replace(' ', '_')}", oc("help", *command.split()).stdout)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal as signals
 import termios
 
 import pytest
 
 from opencomputer.cli.terminal import EscapeWatcher
-from tests.support.fake_node import FakeNode
+from tests.support.fake_node import FakeNode, Rule
 from tests.support.fake_node.node import FakeSandbox
+from tests.support.fake_node.terminal import FakeTerminal
+from tests.unit.cli.conftest import Oc
 from tests.unit.cli.process import OnTerminal
 
 SANDBOX = "sb-00000001"
@@ -78,21 +81,72 @@ def test_the_escape_leaves_the_terminal_running_and_it_can_be_taken_up(
         assert f"--attach {session_id}".encode() in console.seen
         assert not terminal.deleted
     with OnTerminal(node, "shell", SANDBOX, "--attach", session_id) as console:
-        console.wait_until_raw()
+        console.read_until(b"kept=yes")  # what was said before comes first
         console.type(b'echo "$kept$kept"\r')
         console.read_until(b"yesyes")
         console.type(b"exit\r")
         assert console.wait() == 0
 
 
-def test_a_lost_link_is_255_and_sets_the_terminal_right(node: FakeNode, inside: FakeSandbox) -> None:
+def test_a_lost_link_is_opened_again_and_nothing_is_lost(node: FakeNode, inside: FakeSandbox) -> None:
     with OnTerminal(node, "shell", SANDBOX) as console:
         console.read_until(b"$ ")
         (terminal,) = inside.terminals.values()
         node.do(terminal.break_link)
+        node.do(terminal.type, b"echo while away $((6*7))\r")
+        console.read_until(b"while away 42")
+        console.type(b"echo typed $((7*7))\r")
+        console.read_until(b"typed 49")
+        assert console.seen.count(b"while away 42") == 1
+        console.type(b"exit\r")
+        assert console.wait() == 0
+
+
+@pytest.mark.parametrize("signal", [signals.SIGTERM, signals.SIGHUP])
+def test_a_signal_leaves_the_terminal_running_and_sets_ours_right(
+    node: FakeNode, inside: FakeSandbox, signal: signals.Signals
+) -> None:
+    with OnTerminal(node, "shell", SANDBOX) as console:
+        console.read_until(b"$ ")
+        console.send(signal)
+        assert console.wait() == 0
+        assert ended_with_the_terminal_as_before(console)
+    (terminal,) = inside.terminals.values()
+    assert not terminal.deleted
+
+
+def test_a_link_that_stays_lost_is_255_and_sets_the_terminal_right(
+    node: FakeNode, inside: FakeSandbox
+) -> None:
+    with OnTerminal(node, "shell", SANDBOX) as console:
+        console.read_until(b"$ ")
+        (terminal,) = inside.terminals.values()
+        node.do(inside.terminals.clear)
+        node.do(terminal.break_link)
         assert console.wait() == 255
         assert ended_with_the_terminal_as_before(console)
         assert b"link" in console.seen
+
+
+def test_terminals_are_listed(oc: Oc, node: FakeNode, inside: FakeSandbox) -> None:
+    assert oc("shell", SANDBOX, "--list").stdout == "No terminals.\n"
+    inside.terminals["0000a009"] = FakeTerminal("0000a009")
+    inside.terminals["0000a009"].deleted = True
+    header, row = oc("shell", SANDBOX, "--list").stdout.splitlines()
+    assert header.split() == ["ID", "STATUS", "CLIENTS", "STARTED", "SHELL"]
+    assert row.split() == ["0000a009", "ended", "0", "2026-01-02T03:04:05Z", "/bin/bash"]
+
+
+def test_a_name_that_is_no_id_is_that_of_a_hosted_agent(oc: Oc, node: FakeNode, inside: FakeSandbox) -> None:
+    outcome = oc("shell", "helper", "--list")
+    assert outcome.exit_code == 3
+    assert "is no hosted agent of this server" in outcome.stderr
+    instances = [
+        {"id": "i1", "status": "hibernated", "sandbox_id": "sb-00000009"},
+        {"id": "i2", "status": "running", "sandbox_id": SANDBOX},
+    ]
+    node.rules.append(Rule("GET", "/v1/agents/helper/instances", 200, {"instances": instances}))
+    assert oc("shell", "helper", "--list").stdout == "No terminals.\n"
 
 
 def test_a_refusal_leaves_the_terminal_alone(node: FakeNode) -> None:

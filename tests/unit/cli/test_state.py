@@ -156,7 +156,7 @@ def test_bad_arguments_are_one_line_and_exit_code_1(oc: Oc, furnished: FakeNode,
 def test_what_is_not_there_is_exit_code_3(oc: Oc, furnished: FakeNode, script: str, command: str) -> None:
     outcome = oc(*[script if word == "SCRIPT" else word for word in command.split()])
     assert (outcome.exit_code, outcome.stdout) == (3, "")
-    assert outcome.stderr.splitlines()[-1].startswith("Error: There is no such ")
+    assert outcome.stderr.splitlines()[-2].startswith("Error: There is no such ")
 
 
 @pytest.mark.parametrize("command", ["hibernate", "fork", "reboot"])
@@ -164,7 +164,10 @@ def test_another_operation_in_progress_is_exit_code_4(oc: Oc, furnished: FakeNod
     refusal = {"error": "A checkpoint is in progress.", "code": "operation_in_progress"}
     furnished.rules.append(Rule("POST", f"/sandboxes/{SANDBOX}/{command}", 409, refusal))
     outcome = oc(command, SANDBOX)
-    assert (outcome.exit_code, outcome.stderr) == (4, "Error: A checkpoint is in progress.\n")
+    assert (outcome.exit_code, outcome.stderr) == (
+        4,
+        "Error: A checkpoint is in progress.\nHint: try again shortly\n",
+    )
 
 
 def test_a_name_that_is_taken_is_exit_code_4(oc: Oc, furnished: FakeNode) -> None:
@@ -193,10 +196,11 @@ def test_checkpoint_options_are_sent(oc: Oc, furnished: FakeNode) -> None:
 
 
 def test_fork_options_are_sent(oc: Oc, furnished: FakeNode) -> None:
-    options = "--timeout 60 --env A=1,B=2 --metadata team=x"
+    options = "--timeout 60 --env A=1,B=2 --metadata team=x --secret-store keys"
     oc("fork", SANDBOX, "-n", "2", *options.split())
     oc("checkpoint", "spawn", CHECKPOINT, *options.split(), "--memory", "8192")
-    wanted = {"timeout": 60, "envs": {"A": "1", "B": "2"}, "metadata": {"team": "x"}}
+    wanted: dict[str, object] = {"timeout": 60, "envs": {"A": "1", "B": "2"}, "metadata": {"team": "x"}}
+    wanted |= {"secretStore": "keys"}
     assert furnished.requests("POST", "/fork")[0].body == {"count": 2} | wanted
     assert furnished.requests("POST", f"/{CHECKPOINT}")[0].body == wanted | {"memoryMB": 8192}
 

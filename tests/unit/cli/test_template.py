@@ -31,7 +31,7 @@ def source(tmp_path: Path) -> str:
 
 
 def listed(oc: Oc) -> list[dict[str, object]]:
-    return json.loads(oc("template", "ls", "--json").stdout)
+    return json.loads(oc("template", "ls", "--local", "--json").stdout)
 
 
 def test_an_image_becomes_the_current_template_of_its_name(oc: Oc, templates: Path, source: str) -> None:
@@ -42,7 +42,7 @@ def test_an_image_becomes_the_current_template_of_its_name(oc: Oc, templates: Pa
     assert "note: no /bin/sh" in outcome.stderr
     (found,) = listed(oc)
     assert (found["name"], found["current"], found["workdir"]) == ("web", True, "/srv")
-    assert source in oc("template", "ls").stdout
+    assert source in oc("template", "ls", "--local").stdout
 
 
 def test_json_holds_the_template_and_nothing_else(oc: Oc, templates: Path, source: str) -> None:

@@ -70,3 +70,7 @@ def test_assignments_are_read(options: list[str], expected: dict[str, str]) -> N
 def test_what_is_no_assignment_is_an_error(option: str) -> None:
     with pytest.raises(CommandError, match="--env takes NAME=VALUE"):
         text.assignments([option], "--env")
+
+
+def test_lines_that_are_not_shown_are_counted() -> None:
+    assert (text.more_lines(1), text.more_lines(2)) == ("… 1 more line", "… 2 more lines")

@@ -9,6 +9,7 @@ import typer
 
 from opencomputer.cli import text
 from opencomputer.cli.failures import CommandError
+from opencomputer.cli.options import optional
 from opencomputer.cli.session import Session, session_of
 
 if TYPE_CHECKING:
@@ -115,10 +116,11 @@ def delete(context: typer.Context, sandbox: str = _SANDBOX, checkpoint: str = _C
 def spawn(
     context: typer.Context,
     checkpoint: str = _CHECKPOINT,
-    timeout: int = typer.Option(0, min=0, help="Idle seconds until it is put away; 0 for never."),
+    timeout: int = typer.Option(0, min=0, help="Idle seconds until it is put to sleep; 0 for never."),
     memory: int = typer.Option(0, min=0, help="Memory in MB, if more than it had.", show_default=False),
     env: list[str] = typer.Option([], metavar="K=V", help="A variable of later processes; repeatable."),
     metadata: list[str] = typer.Option([], metavar="K=V", help="A note of your own; repeatable."),
+    secret_store: str = optional("--secret-store", "A secret store besides those it has.", "NAME"),
 ) -> None:
     """Make a sandbox that goes on from a checkpoint."""
     from opencomputer.sdk import forks
@@ -129,13 +131,14 @@ def spawn(
         envs=text.assignments(env, "--env") or None,
         metadata=text.assignments(metadata, "--metadata") or None,
         memory_mb=memory or None,
+        secret_store=secret_store or None,
     )
     session = session_of(context)
     answer = json_object(session.run(lambda plane: plane.json(forks.from_checkpoint(checkpoint, options))))
     shown = (answer.get(key) for key in ("sandboxID", "status", "connectURL"))
     session.output.success(answer, " ".join(str(each) for each in shown if each))
     if answer.get("patchError"):
-        session.output.note(f"Warning: a patch failed in it: {answer['patchError']}")
+        session.output.warn(f"a patch failed in it: {answer['patchError']}")
 
 
 def publish(context: typer.Context, checkpoint: str = _CHECKPOINT) -> None:

@@ -9,8 +9,7 @@ from enum import StrEnum
 
 import typer
 
-PROGRAM = "oc"
-VARIABLE = "_OC_COMPLETE"
+from opencomputer.cli.arguments import COMPLETION_VARIABLE
 
 
 class ShellName(StrEnum):
@@ -25,15 +24,10 @@ class ShellName(StrEnum):
 def completion(shell: ShellName = typer.Argument(..., help="The shell.", show_default=False)) -> None:
     """Print the script that teaches a shell to complete `oc`, for its start-up file."""
     # The library prints it when this variable asks for it, before it looks at any argument.
-    environment = os.environ | {VARIABLE: f"source_{shell.value}"}
+    environment = os.environ | {COMPLETION_VARIABLE: f"source_{shell.value}"}
     program = [sys.executable, "-m", "opencomputer.cli"]
     printed = subprocess.run(program, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     typer.echo(printed.stdout, nl=False)
-
-
-def is_completing() -> bool:
-    """Whether this run answers a shell that completes a line, or wants the script for it."""
-    return VARIABLE in os.environ
 
 
 def add_to(app: typer.Typer) -> None:

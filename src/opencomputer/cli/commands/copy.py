@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import typer
@@ -33,7 +34,9 @@ def copy(
     async def work(link: SandboxLink) -> Copied:
         from opencomputer.cli.transfers import Progress, download, upload
 
-        with Progress(shown=session.output.shows_progress) as progress:
+        output = session.output
+        colour = output.shows_colour(sys.stderr)
+        with Progress(shown=output.shows_progress, colour=colour) as progress:
             if to_place.sandbox:
                 return await upload(link, from_place.path, to_place.path, progress)
             return await download(link, from_place.path, to_place.path, progress)

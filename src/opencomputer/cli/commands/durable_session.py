@@ -9,14 +9,15 @@ import typer
 
 from opencomputer.cli import durable_targets as targets
 from opencomputer.cli import text
-from opencomputer.cli.commands import session_reading, session_webhooks
-from opencomputer.cli.commands.durable_agent import QUIET
+from opencomputer.cli.commands import session_reading, session_watches, session_webhooks
 from opencomputer.cli.commands.session_reading import SESSION
 from opencomputer.cli.failures import CommandError
+from opencomputer.cli.options import repeated
 from opencomputer.cli.session import session_of
 
 if TYPE_CHECKING:
     from opencomputer.cli.output import Output
+    from opencomputer.sdk.answers import JsonObject
     from opencomputer.sdk.durable.client import OpenComputer
     from opencomputer.sdk.durable.session import Session as DurableSession
     from opencomputer.sdk.durable.session_records import Accepted, SessionData
@@ -39,13 +40,14 @@ def create(
     limits: str = _option("--limits", 'Such as {"tokens": 100000}.', "JSON"),
     webhook: str = _option("--webhook", "Where its events are sent.", "URL"),
     idempotency_key: str = _option("--idempotency-key", "Once for this key."),
+    source: list[str] = repeated("--source", "A repository it works on", "OWNER/REPO[@REF]"),
     follow: bool = typer.Option(False, "--follow", "-f", help="Show what it does until its first turn ends."),
-    quiet: bool = QUIET,
 ) -> None:
     """Start a session. It works by itself, whether or not anybody looks."""
     session = session_of(context)
     named = targets.agent_reference(agent)
     said = targets.content(input)
+    sources = [_source(each) for each in source]
 
     async def work(durable: OpenComputer) -> DurableSession:
         return await durable.sessions.create(
@@ -57,14 +59,15 @@ def create(
             metadata=text.assignments(metadata, "--metadata") or None,
             limits=targets.numbers(limits, "--limits"),
             webhook=webhook or None,
+            sources=sources or None,
             idempotency_key=idempotency_key or None,
         )
 
     if follow:
         raise typer.Exit(session.run_durable(lambda durable: _followed(work(durable), session.output)))
     made = session.run_durable(work)
-    _show_made(session.output, made, quiet=quiet)
-    if not (session.output.json or quiet):
+    _show_made(session.output, made)
+    if not session.output.json:
         session.output.note(f"Follow it: oc session attach {made.id}")
 
 
@@ -75,7 +78,6 @@ def list_sessions(
     key: str = _option("--key", "Only the one with this key."),
     limit: int = typer.Option(50, "--limit", min=1, max=100, help="At most so many."),
     cursor: str = _option("--cursor", "Where an earlier list ended."),
-    quiet: bool = QUIET,
 ) -> None:
     """List sessions, newest first."""
     session = session_of(context)
@@ -90,7 +92,7 @@ def list_sessions(
     found, following = session.run_durable(work)
     rows = [[each.id, each.status, each.agent_id, each.created_at] for each in found]
     shown = text.table(_HEADERS, rows) if rows else "No sessions."
-    session.output.identified([each.raw for each in found], [each.id for each in found], shown, quiet=quiet)
+    session.output.identified([each.raw for each in found], [each.id for each in found], shown)
     if following and not session.output.json:
         session.output.note(f"There are more: --cursor {following}")
 
@@ -139,7 +141,6 @@ def fork(
     context: typer.Context,
     session_id: str = SESSION,
     turn: str = typer.Argument("", metavar="[TURN]", help="The id of a turn; the newest by default."),
-    quiet: bool = QUIET,
 ) -> None:
     """Start a session that goes on from the end of a turn of another one."""
     session = session_of(context)
@@ -147,7 +148,7 @@ def fork(
     async def work(durable: OpenComputer) -> DurableSession:
         return await session_reading.bare(durable, session_id).fork(turn or None)
 
-    _show_made(session.output, session.run_durable(work), quiet=quiet)
+    _show_made(session.output, session.run_durable(work))
 
 
 def token(
@@ -174,17 +175,28 @@ def add_to(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(help="Durable sessions: create, list, attach, logs, steer, result, …")
     group.command("create")(create)
+    group.command("start", hidden=True)(create)
     group.command("list")(list_sessions)
     group.command("ls", hidden=True)(list_sessions)
     session_reading.add_commands(group)
     group.command("steer")(steer)
+    group.command("send", hidden=True)(steer)
     group.command("cancel")(cancel)
     group.command("archive")(archive)
     group.command("rewind")(rewind)
     group.command("fork")(fork)
     group.command("token")(token)
     session_webhooks.add_commands(group)
+    session_watches.add_commands(group)
     app.add_typer(group, name="session")
+
+
+def _source(given: str) -> JsonObject:
+    repository, _, ref = given.partition("@")
+    owner, _, name = repository.partition("/")
+    if not (owner and name) and not repository.startswith("repo_"):
+        raise CommandError(f"--source takes OWNER/REPO or OWNER/REPO@REF, not {given!r}")
+    return {"repo": repository, "ref": ref or "HEAD"}
 
 
 async def _followed(making: Coroutine[object, object, DurableSession], output: Output) -> int:
@@ -195,8 +207,8 @@ async def _followed(making: Coroutine[object, object, DurableSession], output: O
     return await follow_first_turn(made, output)
 
 
-def _show_made(output: Output, made: DurableSession, *, quiet: bool) -> None:
-    output.identified(made.data.raw, [made.id], output.done(f"{made.id}  {made.status}"), quiet=quiet)
+def _show_made(output: Output, made: DurableSession) -> None:
+    output.identified(made.data.raw, [made.id], output.done(f"{made.id}  {made.status}"))
 
 
 def _changed(context: typer.Context, session_id: str, done: str, change: session_reading.Change) -> None:

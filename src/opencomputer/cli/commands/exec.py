@@ -50,7 +50,7 @@ def run(
     async def follow(link: SandboxLink) -> int:
         from opencomputer.cli.following import follow_session
 
-        return await follow_session(link, str((await _create(link, body))["sessionID"]))
+        return await follow_session(link, str((await _create(link, body))["sessionID"]), own=True)
 
     raise typer.Exit(exit_code_of_process(session.run_on(sandbox, follow)))
 
@@ -94,7 +94,8 @@ def kill(
 def add_to(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(
-        help="Run a command: `oc exec SANDBOX -- COMMAND [ARGS]...`. Its sessions: list, attach, kill."
+        help="Run a command: `oc exec SANDBOX -- COMMAND [ARGS]...`. Its sessions: list, attach, kill.",
+        epilog="Options of a run: oc exec run --help.",
     )
     group.command("run")(run)
     group.command("list")(list_sessions)

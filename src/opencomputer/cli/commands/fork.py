@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from opencomputer.cli import text
+from opencomputer.cli.options import optional
 from opencomputer.cli.session import session_of
 
 _HEADERS = ("ID", "STATUS", "PROCESSES")
@@ -14,9 +15,10 @@ def fork(
     context: typer.Context,
     sandbox: str = typer.Argument(..., metavar="SANDBOX", help="The sandbox's id.", show_default=False),
     count: int = typer.Option(1, "--count", "-n", min=1, help="How many."),
-    timeout: int = typer.Option(0, min=0, help="Idle seconds until they are put away; 0 for never."),
+    timeout: int = typer.Option(0, min=0, help="Idle seconds until they are put to sleep; 0 for never."),
     env: list[str] = typer.Option([], metavar="K=V", help="A variable of later processes; repeatable."),
     metadata: list[str] = typer.Option([], metavar="K=V", help="A note of your own; repeatable."),
+    secret_store: str = optional("--secret-store", "A secret store besides those it has.", "NAME"),
 ) -> None:
     """Make copies of a running sandbox. They go on from where it is now, processes included."""
     from opencomputer.sdk import forks
@@ -26,6 +28,7 @@ def fork(
         timeout=timeout,
         envs=text.assignments(env, "--env") or None,
         metadata=text.assignments(metadata, "--metadata") or None,
+        secret_store=secret_store or None,
     )
     session = session_of(context)
     made = json_objects(

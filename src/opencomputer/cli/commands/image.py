@@ -14,8 +14,9 @@ from opencomputer.cli.failures import CommandError
 from opencomputer.cli.session import session_of
 
 if TYPE_CHECKING:
+    from opencomputer.cli.output import Output
     from opencomputer.sdk.answers import JsonObject
-    from opencomputer.sdk.control_plane import ControlPlane
+    from opencomputer.sdk.control_plane import Call, ControlPlane
 
 _HEADERS = ("ID", "CONTENT", "CREATED", "LAST USED")
 _HASH_DIGITS = 12
@@ -39,16 +40,28 @@ def build(
     manifest = manifest_of(file)
 
     async def work(plane: ControlPlane) -> JsonObject:
-        from opencomputer.sdk import build_stream
         from opencomputer.sdk.control_plane import Call
 
         path, body = ("/snapshots", {"name": name}) if name else ("/images", {})
-        call = Call("POST", path, json={**body, "image": manifest})
-        return await build_stream.build(plane, call, session.output.note)
+        return await follow_build(plane, Call("POST", path, json={**body, "image": manifest}), session.output)
 
     answer = session.run(work)
     built = str(answer.get("contentHash", ""))[:_HASH_DIGITS]
     session.output.success(answer, f"{name or 'image'} {built} {answer.get('status')}")
+
+
+async def follow_build(plane: ControlPlane, call: Call, output: Output) -> JsonObject:
+    """What a call that builds an image gives, while its steps are told."""
+    from opencomputer.cli.progress import Steps
+    from opencomputer.sdk import build_stream
+    from opencomputer.sdk.answers import is_json_array, is_json_object
+
+    body = call.json if is_json_object(call.json) else {}
+    image = body.get("image")
+    steps = image.get("steps") if is_json_object(image) else None
+    total = len(steps) if is_json_array(steps) else 0
+    with Steps(output, f"building {body.get('name') or 'the image'}", total) as progress:
+        return await build_stream.build(plane, call, progress.line, progress.step)
 
 
 def list_images(context: typer.Context) -> None:

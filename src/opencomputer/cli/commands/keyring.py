@@ -20,11 +20,12 @@ def rotate(context: typer.Context, data: Path | None = _DATA) -> None:
 
     with local_server():
         from opencomputer.server.contracts.secrets import KeyringDamaged
+        from opencomputer.server.contracts.stores import DatabaseUnusable
         from opencomputer.server.main import rotate_keyring
 
         try:
             rotated = asyncio.run(rotate_keyring(_folder(data)))
-        except KeyringDamaged as error:
+        except (DatabaseUnusable, KeyringDamaged) as error:
             raise CommandError(str(error)) from error
     session = session_of(context)
     value = {
@@ -50,11 +51,12 @@ def forget(
         typer.confirm("Remove every secret that no key opens?", abort=True, err=True)
     with local_server():
         from opencomputer.server.contracts.secrets import KeyringDamaged
+        from opencomputer.server.contracts.stores import DatabaseUnusable
         from opencomputer.server.main import forget_secrets
 
         try:
             removed = asyncio.run(forget_secrets(_folder(data)))
-        except KeyringDamaged as error:
+        except (DatabaseUnusable, KeyringDamaged) as error:
             raise CommandError(str(error)) from error
     session_of(context).output.success({"removed": removed}, f"secrets removed: {removed}")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 import typer
 
 from opencomputer.cli import text
 from opencomputer.cli.session import session_of
+from opencomputer.sdk.paths import path_of
 
 _HEADERS = ("ID", "NAME", "PREFIX", "STATUS", "CREATED", "LAST USED")
 
@@ -24,7 +23,7 @@ def create(
     call = Call("POST", "/api-keys", json={"name": name})
     answer = json_object(session.run(lambda plane: plane.json(call)))
     pairs = [("ID", answer.get("id", "")), ("Name", answer.get("name", "")), ("Key", answer.get("key", ""))]
-    session.output.result(answer, text.details(pairs))
+    session.output.identified(answer, [answer.get("key")], text.details(pairs))
     session.output.note("The key is not shown again.")
 
 
@@ -57,7 +56,7 @@ def revoke(
     from opencomputer.sdk.control_plane import Call
 
     session = session_of(context)
-    call = Call("DELETE", f"/api-keys/{quote(key, safe='')}")
+    call = Call("DELETE", path_of("api-keys", key))
     session.run(lambda plane: plane.send(call))
     session.output.success({"id": key, "revoked": True}, f"{key} revoked")
 

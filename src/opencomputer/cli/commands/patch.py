@@ -30,7 +30,8 @@ def create(
     session = session_of(context)
     answer = session.run(lambda plane: Patches(plane, checkpoint).create(content, description))
     patch = json_object(answer.get("patch"))
-    session.output.success(answer, f"{patch.get('id')} is patch {patch.get('sequence')}")
+    done = session.output.done(f"{patch.get('id')} is patch {patch.get('sequence')}")
+    session.output.identified(answer, [patch.get("id")], done)
 
 
 def list_patches(context: typer.Context, checkpoint: str = _CHECKPOINT) -> None:

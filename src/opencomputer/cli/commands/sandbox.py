@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _ID = typer.Argument(..., metavar="SANDBOX", help="The sandbox's id.", show_default=False)
 _CREATE_SECONDS = 120.0
 _IF_THERE = (
+    ("Stopped", "stoppedAt"),
+    ("Because", "stopReason"),
     ("From", "fromCheckpointId"),
     ("Patch error", "patchError"),
     ("Not asleep", "lastHibernateError"),
@@ -30,7 +32,7 @@ def create(
     context: typer.Context,
     template: str = typer.Option("base", help="What it starts from."),
     snapshot: str = typer.Option("", help="The named snapshot it starts from instead.", show_default=False),
-    timeout: int = typer.Option(0, min=0, help="Idle seconds until it is put away; 0 for never."),
+    timeout: int = typer.Option(0, min=0, help="Idle seconds until it is put to sleep; 0 for never."),
     cpu: int = typer.Option(0, min=0, help="Processors.", show_default=False),
     memory: int = typer.Option(0, min=0, help="Memory in MB.", show_default=False),
     disk: int = typer.Option(0, min=0, help="Disk in MB.", show_default=False),
@@ -42,12 +44,9 @@ def create(
     egress_allowlist: str = typer.Option(
         "", metavar="H1,H2", help="The hosts it may reach; any if there are none.", show_default=False
     ),
+    burst: bool = typer.Option(False, "--burst", help="On capacity that can be taken away, if there is any."),
 ) -> None:
     """Create a sandbox."""
-    from opencomputer.sdk.answers import json_object
-    from opencomputer.sdk.control_plane import post_once, with_timeout
-
-    session = session_of(context)
     options: dict[str, object] = {
         "cpuCount": cpu,
         "memoryMB": memory,
@@ -58,8 +57,16 @@ def create(
         "envs": text.assignments(env, "--env"),
         "metadata": text.assignments(metadata, "--metadata"),
         "previewAuth": _preview_auth(preview_auth, preview_auth_token),
+        "burst": burst,
     }
     body = {"templateID": template, "timeout": timeout} | {k: v for k, v in options.items() if v}
+    _create(session_of(context), body)
+
+
+def _create(session: Session, body: JsonObject) -> None:
+    from opencomputer.sdk.answers import json_object
+    from opencomputer.sdk.control_plane import post_once, with_timeout
+
     # A server without room lets a create wait for some.
     call = with_timeout(post_once("/sandboxes", body), _CREATE_SECONDS)
     answer = json_object(session.run(lambda plane: plane.json(call)))
@@ -73,7 +80,7 @@ def _warn(session: Session, answer: JsonObject) -> None:
     from opencomputer.sdk.answers import texts
 
     for warning in texts(answer, "warnings"):
-        session.output.note(f"Warning: {warning}")
+        session.output.warn(warning)
 
 
 def _preview_auth(wanted: bool, token: str) -> JsonObject | None:
@@ -149,7 +156,7 @@ def set_timeout(
     session.run_on(sandbox, lambda link: link.plane.send(Call("POST", link.path("timeout"), json=body)))
     session.output.success(
         {"sandboxID": sandbox, "timeout": seconds},
-        f"{sandbox} is put away after {seconds} idle seconds" if seconds else f"{sandbox} is never put away",
+        f"{sandbox} is put to sleep after {seconds} idle seconds" if seconds else f"{sandbox} never sleeps",
     )
 
 

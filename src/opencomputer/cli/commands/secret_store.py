@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import typer
 
 from opencomputer.cli import text
 from opencomputer.cli.failures import CommandError
 from opencomputer.cli.session import session_of
+from opencomputer.sdk.paths import path_of
 
 if TYPE_CHECKING:
     from opencomputer.sdk.answers import JsonObject
@@ -109,7 +109,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def path(*parts: str) -> str:
-    return "/".join(["/secret-stores", *(quote(part, safe="") for part in parts)])
+    return path_of("secret-stores", *parts)
 
 
 def _hosts(item: JsonObject) -> str:

@@ -19,19 +19,27 @@ def serve(
     with local_server():
         from opencomputer.server.contracts.network import AuthorityUnusable
         from opencomputer.server.contracts.secrets import KeyringDamaged
+        from opencomputer.server.contracts.stores import DatabaseUnusable
         from opencomputer.server.domain.errors import OpenComputerError
         from opencomputer.server.host.runsc_build import RunscMissing
-        from opencomputer.server.identity import DataFolderBusy
+        from opencomputer.server.identity import DataFolderBusy, DataFolderUnfinished
         from opencomputer.server.listeners import AddressInUse
         from opencomputer.server.main import serve as run_node
         from opencomputer.server.settings import SettingsError
 
+        unusable = (DataFolderUnfinished, DatabaseUnusable, KeyringDamaged, AuthorityUnusable)
         try:
             run_node(listen, data, templates)
-        except (SettingsError, AddressInUse, DataFolderBusy, KeyringDamaged, AuthorityUnusable) as error:
+        except AddressInUse as error:
+            raise CommandError(str(error), hint="choose another: oc serve --listen 127.0.0.1:PORT") from error
+        except DataFolderBusy as error:
+            raise CommandError(str(error), hint="stop that one, or: oc serve --data FOLDER") from error
+        except SettingsError as error:
+            raise CommandError(str(error), hint="correct that here or in the environment") from error
+        except unusable as error:
             raise CommandError(str(error)) from error
         except (RunscMissing, OpenComputerError) as error:
-            raise CommandError(f"{error} (`oc doctor` shows what this machine lacks)") from error
+            raise CommandError(str(error), hint="see what this machine lacks: oc doctor") from error
 
 
 def add_to(app: typer.Typer) -> None:

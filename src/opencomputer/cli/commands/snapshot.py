@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import typer
 
 from opencomputer.cli import text
-from opencomputer.cli.commands.image import FILE, manifest_of
+from opencomputer.cli.commands.image import FILE, follow_build, manifest_of
 from opencomputer.cli.session import session_of
+from opencomputer.sdk.paths import path_of
 
 if TYPE_CHECKING:
     from opencomputer.sdk.answers import JsonObject
@@ -30,12 +30,12 @@ def create(
     body = {"name": name, "image": manifest_of(file)}
 
     async def work(plane: ControlPlane) -> JsonObject:
-        from opencomputer.sdk import answers, build_stream
+        from opencomputer.sdk import answers
         from opencomputer.sdk.control_plane import Call
 
         call = Call("POST", "/snapshots", json=body, params={} if wait else {"async": "1"})
         if wait:
-            return await build_stream.build(plane, call, session.output.note)
+            return await follow_build(plane, call, session.output)
         return answers.json_object(await plane.json(call))
 
     answer = session.run(work)
@@ -100,7 +100,8 @@ def add_to(app: typer.Typer) -> None:
     group.command("get")(get_snapshot)
     group.command("delete")(delete)
     app.add_typer(group, name="snapshot")
+    app.add_typer(group, name="snapshots", hidden=True)
 
 
 def _path(name: str) -> str:
-    return f"/snapshots/{quote(name, safe='')}"
+    return path_of("snapshots", name)

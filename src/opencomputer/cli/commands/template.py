@@ -1,11 +1,14 @@
-"""`oc template …`: the templates on this machine, from which its sandboxes start."""
+"""`oc template …`: what sandboxes start from, on the server and on this machine.
+
+On a server that are its named snapshots, as for `oc snapshot`. Templates themselves are made on its machine.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +16,7 @@ from typing import Protocol
 import typer
 
 from opencomputer.cli import text
+from opencomputer.cli.commands import snapshot
 from opencomputer.cli.failures import CommandError
 from opencomputer.cli.local_server import local_server
 from opencomputer.cli.session import Session, session_of
@@ -61,9 +65,17 @@ class Template(Protocol):
     def image(self) -> Image | None: ...
 
 
-def list_templates(context: typer.Context, templates: Path | None = _FOLDER) -> None:
-    """List the templates on this machine."""
+def list_templates(
+    context: typer.Context,
+    local: bool = typer.Option(False, "--local", help="The builds on this machine instead."),
+    templates: Path | None = _FOLDER,
+) -> None:
+    """List the server's named snapshots, or the templates on this machine."""
     session = session_of(context)
+    if not (local or templates):
+        snapshot.list_snapshots(context)
+        _note_templates(session)
+        return
     with _errors_explained(session):
         from opencomputer.server.templates.catalogue import list_templates as find_templates
 
@@ -82,6 +94,20 @@ def list_templates(context: typer.Context, templates: Path | None = _FOLDER) -> 
     ]
     none = "No templates. `oc template build` makes the base template."
     session.output.table([_view(template) for template in found], _HEADERS, rows, none)
+
+
+def _note_templates(session: Session) -> None:
+    if session.output.json or session.output.quiet:
+        return
+    from opencomputer.sdk.answers import json_objects
+    from opencomputer.sdk.control_plane import get
+    from opencomputer.sdk.errors import OpenComputerError
+
+    with suppress(OpenComputerError):
+        found = json_objects(session.run(lambda plane: plane.json(get("/templates"))))
+        names = ", ".join(str(each.get("name", "")) for each in found)
+        session.output.note(f"Templates: {names}" if names else "No templates.")
+    session.output.note("Builds on this machine: oc template list --local")
 
 
 def build(
@@ -182,13 +208,18 @@ def _refuse_needed(running: int, needed_hashes: Set[str]) -> None:
 
 def add_to(app: typer.Typer) -> None:
     """Add the group."""
-    group = typer.Typer(help="Templates on this machine: list, build, import, rm.")
+    group = typer.Typer(
+        help="What sandboxes start from: list, get, delete; on this machine: build, import, rm."
+    )
     group.command("list")(list_templates)
     group.command("ls", hidden=True)(list_templates)
+    group.command("get")(snapshot.get_snapshot)
+    group.command("delete")(snapshot.delete)
     group.command("build")(build)
     group.command("import")(import_image)
     group.command("rm")(remove)
     app.add_typer(group, name="template")
+    app.add_typer(group, name="templates", hidden=True)
 
 
 @contextmanager
