@@ -8,13 +8,27 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from bench import density, exec, files, first_call, image, layers, preview, proxy, sessions, state, tti
+from bench import (
+    cli_start,
+    density,
+    exec,
+    files,
+    first_call,
+    image,
+    imports,
+    layers,
+    preview,
+    proxy,
+    sessions,
+    state,
+    tti,
+)
 from bench.calibration import calibrate
 from bench.node import Place
 from bench.report import Result, save, show
 
 _FIRST = ("tti", "exec", "files", "density")
-_OTHERS = ("first_call", "image", "layers", "preview", "proxy", "sessions")
+_OTHERS = ("cli_start", "first_call", "image", "imports", "layers", "preview", "proxy", "sessions")
 _STATE = ("fork", "checkpoint", "hibernate")
 _RESULTS = Path(__file__).with_name("results")
 
@@ -44,8 +58,10 @@ def _parse() -> argparse.Namespace:
             "files",
             "density",
             *_STATE,
+            "cli_start",
             "first_call",
             "image",
+            "imports",
             "layers",
             "preview",
             "proxy",
@@ -55,7 +71,7 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--url",
-        help="measure this node, not our own (none of density, first_call, layers, proxy and sessions)",
+        help="measure this node, not our own (not cli_start, density, first_call, layers, proxy, sessions)",
     )
     parser.add_argument("--key", help="an API key of that node")
     parser.add_argument("--count", type=int, help="how many sandboxes, or round trips")
@@ -85,11 +101,13 @@ def _benches(options: argparse.Namespace) -> Mapping[str, Callable[[], Result]]:
             name: partial(state.measure, name, state.StateOptions(options.count or 20, options.growth, place))
             for name in _STATE
         },
+        "imports": lambda: imports.measure(imports.ImportsOptions(options.count or 20)),
         "image": lambda: image.measure(image.ImageOptions(options.count or 20, place)),
         "preview": lambda: preview.measure(preview.PreviewOptions(options.count or 500, place=place)),
         "proxy": lambda: proxy.measure(proxy.ProxyOptions(options.count or 1000)),
         "sessions": lambda: sessions.measure(sessions.SessionsOptions(options.count or 300)),
         "first_call": lambda: first_call.measure(first_call.FirstCallOptions(options.count or 10)),
+        "cli_start": lambda: cli_start.measure(cli_start.StartOptions(options.count or 20)),
         "layers": lambda: layers.measure(layers.LayersOptions(options.count or 3)),
     }
 

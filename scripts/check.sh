@@ -6,4 +6,5 @@ bin=.venv/bin
 "$bin/ruff" check
 "$bin/ruff" format --check
 "$bin/pyright"
+"$bin/pyright" -p tests/clients/published/adapters --pythonpath "$("$bin/python" -m tests.clients.environments adapters)"
 "$bin/python" -m pytest -q tests/architecture

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,9 +23,9 @@ from rich.markup import escape
 from opencomputer import AgentEvent, Sandbox
 
 RUN_FOLDER = Path(__file__).resolve().parent.parent / ".run"
-PID_FILE = RUN_FOLDER / "node.json"
+NODE_FILE = RUN_FOLDER / "node.json"
 LOG_FILE = RUN_FOLDER / "node.log"
-LOCAL_NODE = Path("/var/lib/opencomputer/local-node.json")
+LOCAL_NODE = Path(os.environ.get("OPENCOMPUTER_LOCAL_NODE_FILE") or "/var/lib/opencomputer/local-node.json")
 TASK = "Write fizzbuzz.py with tests and run them"
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
@@ -51,13 +52,31 @@ def start_ticks(pid: int) -> str | None:
     return None if state in "ZX" else ticks
 
 
-def running_node() -> int | None:
-    """The process that an earlier `make run` left running."""
+@dataclass(frozen=True)
+class Node:
+    """A node of `make run`: its process, and where it answers once it has said so."""
+
+    pid: int
+    started: str | None
+    url: str = ""
+    key: str = ""
+
+    def is_running(self) -> bool:
+        return self.started is not None and start_ticks(self.pid) == self.started
+
+    def write_down(self) -> None:
+        """Remember it for `make stop`, for nobody else to read: the key is in it."""
+        NODE_FILE.touch(mode=0o600)
+        NODE_FILE.chmod(0o600)
+        NODE_FILE.write_text(json.dumps(asdict(self)))
+
+
+def known_node() -> Node | None:
+    """What an earlier `make run` has started, whether it still runs or not."""
     try:
-        noted = json.loads(PID_FILE.read_text())
-    except (OSError, ValueError):
+        return Node(**json.loads(NODE_FILE.read_text()))
+    except (OSError, ValueError, TypeError):
         return None
-    return noted["pid"] if start_ticks(noted["pid"]) == noted["started"] else None
 
 
 def is_ready(url: str) -> bool:
@@ -77,11 +96,11 @@ def model_environment() -> Mapping[str, str]:
     return {"OPENCOMPUTER_MODEL_PROVIDER": "scripted"}
 
 
-def start_node() -> None:
+def start_node() -> Node:
     """Start `oc serve` so that it outlives us, and wait until it is ready."""
     RUN_FOLDER.mkdir(exist_ok=True)
     environment = {**os.environ, **model_environment()}
-    LOCAL_NODE.unlink(missing_ok=True)
+    earlier = version_of(LOCAL_NODE)
     with LOG_FILE.open("ab") as log:
         process = subprocess.Popen(
             [str(Path(sys.executable).with_name("oc")), "serve"],
@@ -91,21 +110,31 @@ def start_node() -> None:
             stderr=log,
             start_new_session=True,
         )
-    PID_FILE.write_text(json.dumps({"pid": process.pid, "started": start_ticks(process.pid)}))
+    node = Node(process.pid, start_ticks(process.pid))
+    node.write_down()
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             sys.exit(
                 f"The node did not start; the end of {LOG_FILE} says why:\n{LOG_FILE.read_text()[-1500:]}"
             )
-        if LOCAL_NODE.exists() and is_ready(local_node()["apiUrl"]):
-            return
+        if version_of(LOCAL_NODE) not in (None, earlier):
+            told = json.loads(LOCAL_NODE.read_text())
+            if is_ready(told["apiUrl"]):
+                node = replace(node, url=told["apiUrl"], key=told["apiKey"])
+                node.write_down()
+                return node
         time.sleep(0.05)
     sys.exit(f"The node was not ready after {START_SECONDS:.0f} seconds; see {LOG_FILE}")
 
 
-def local_node() -> Mapping[str, str]:
-    return json.loads(LOCAL_NODE.read_text())
+def version_of(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is written anew; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def show(event: AgentEvent) -> None:
@@ -135,10 +164,9 @@ def shortened(text: str, length: int = 300) -> str:
     return escape(flat if len(flat) <= length else flat[:length] + " …")
 
 
-async def demonstrate() -> None:
-    node = local_node()
+async def demonstrate(node: Node) -> None:
     began = time.perf_counter()
-    sandbox = await Sandbox.create(api_url=node["apiUrl"], api_key=node["apiKey"])
+    sandbox = await Sandbox.create(api_url=node.url, api_key=node.key)
     created = time.perf_counter()
     try:
         console.print(
@@ -160,31 +188,48 @@ async def demonstrate() -> None:
     finally:
         await sandbox.close()
     console.print(
-        f"\nThe node runs on at {node['apiUrl']} (log: {LOG_FILE}). Try next:\n"
+        f"\nThe node runs on at {node.url} (log: {LOG_FILE}). Try next:\n"
         f"  .venv/bin/oc shell {sandbox.sandbox_id}\n"
         f'  .venv/bin/oc agent run {sandbox.sandbox_id} "Explain fizzbuzz.py"\n'
         f"  .venv/bin/oc ls\n"
-        "and `make stop` ends it."
+        "and `make stop` ends it with all its sandboxes."
     )
 
 
 def stop_node() -> None:
     """End the node of `make run` and its sandboxes; nothing else."""
-    pid = running_node()
-    if pid is None:
+    node = known_node()
+    if node is None:
         console.print("No node of `make run` is running.")
         return
-    node = local_node()
-    with httpx.Client(base_url=f"{node['apiUrl']}/api", headers={"X-API-Key": node["apiKey"]}) as client:
-        for sandbox in client.get("/sandboxes").json():
-            client.delete(f"/sandboxes/{sandbox['sandboxID']}")
-            console.print(f"ended {sandbox['sandboxID']}")
-    os.kill(pid, signal.SIGTERM)
+    if not node.is_running():
+        console.print(
+            "The node of `make run` has died. Its sandboxes go on if there are any:\n"
+            "`make run` takes them over, and `make stop` after that ends them."
+        )
+        return
+    end_sandboxes(node)
+    with suppress(ProcessLookupError):
+        os.kill(node.pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
-    while start_ticks(pid) is not None and time.monotonic() < deadline:
+    while node.is_running():
+        if time.monotonic() > deadline:
+            sys.exit(f"The node (process {node.pid}) has not ended; see {LOG_FILE}")
         time.sleep(0.05)
-    PID_FILE.unlink(missing_ok=True)
+    NODE_FILE.unlink(missing_ok=True)
     console.print("The node has ended.")
+
+
+def end_sandboxes(node: Node) -> None:
+    """Kill all that the node has, as far as it can be asked to."""
+    headers = {"X-API-Key": node.key}
+    try:
+        with httpx.Client(base_url=f"{node.url}/api", headers=headers, timeout=STOP_SECONDS) as client:
+            for sandbox in client.get("/sandboxes").raise_for_status().json():
+                client.delete(f"/sandboxes/{sandbox['sandboxID']}").raise_for_status()
+                console.print(f"ended {sandbox['sandboxID']}")
+    except httpx.HTTPError as error:
+        console.print(f"[yellow]Some sandboxes could not be ended and go on:[/yellow] {escape(str(error))}")
 
 
 def main() -> None:
@@ -193,13 +238,14 @@ def main() -> None:
     if parser.parse_args().stop:
         stop_node()
         return
-    if running_node() is None:
+    node = known_node()
+    if node is None or not node.is_running():
         with step("Starting a node"):
-            start_node()
+            node = start_node()
     else:
-        console.print(f"The node at {local_node()['apiUrl']} is running already.")
+        console.print(f"The node at {node.url} is running already.")
     try:
-        asyncio.run(demonstrate())
+        asyncio.run(demonstrate(node))
     except KeyboardInterrupt:
         sys.exit(130)
 

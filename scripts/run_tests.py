@@ -1,7 +1,7 @@
-"""`make test`: the whole suite in two lanes side by side, each in the order that a plain pytest would take.
+"""`make test`: the whole suite in lanes side by side, each in the order that a plain pytest would take.
 
 Most tests wait for something more than they compute, so that one after the other leaves a processor idle.
-Options are passed on to pytest in both lanes: `scripts/run_tests.py --durations=40`.
+Options are passed on to pytest in all lanes: `scripts/run_tests.py --durations=40`.
 """
 
 from __future__ import annotations
@@ -15,24 +15,55 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 OUTPUT = REPOSITORY / ".run"
-MACHINES = ("tests/acceptance", "tests/conformance", "tests/machines")
-"""Folders of the first lane. All that is not named here is in the second."""
+NODES = (
+    "tests/acceptance",
+    "tests/machines/test_egress_modes.py",
+    "tests/machines/test_egress_proxy.py",
+    "tests/machines/test_network.py",
+)
+"""Whole nodes, and all that builds a network around this host: its addresses are the same each time, so that
+those tests would only wait for each other in two lanes."""
+SESSIONS = (
+    "tests/acceptance/test_claude_brain.py",
+    "tests/acceptance/test_codex_brain.py",
+    "tests/acceptance/test_durable_claude.py",
+    "tests/acceptance/test_durable_sessions.py",
+)
+"""What of the acceptance has nodes and machines of its own, so that it may run in another lane."""
+MACHINES = (*SESSIONS, "tests/clients", "tests/conformance", "tests/docs/test_blocks.py", "tests/machines")
+"""Sessions and clients of whole nodes, and machines by themselves."""
+API = ("tests/api",)
 _NO_TESTS = 5
 
 
 @dataclass(frozen=True)
 class Lane:
+    """A patient one leaves the processors to those that wait for real machines."""
+
     name: str
     arguments: tuple[str, ...]
+    patient: bool = False
+
+    @property
+    def command(self) -> list[str]:
+        cache = f"cache_dir=.pytest_cache/{self.name.replace(' ', '-')}"
+        niceness = ["nice", "-n", "10"] if self.patient else []
+        return [*niceness, sys.executable, "-m", "pytest", "-o", cache, *self.arguments]
 
 
 def lanes(options: Sequence[str]) -> tuple[Lane, ...]:
     """What each lane runs: together, everything once."""
-    without = tuple(f"--ignore={folder}" for folder in MACHINES)
+    files_of_nodes = [each for each in NODES if each.endswith(".py")]
     return (
-        Lane("machines", (*MACHINES, *options)),
-        Lane("everything else", ("tests", *without, *options)),
+        Lane("nodes", (*NODES, *_without(*SESSIONS), *options)),
+        Lane("machines", (*MACHINES, *_without(*files_of_nodes), *options)),
+        Lane("api", (*API, *options)),
+        Lane("everything else", ("tests", *_without(*NODES, *MACHINES, *API), *options), patient=True),
     )
+
+
+def _without(*places: str) -> list[str]:
+    return [f"--ignore={place}" for place in places]
 
 
 def run(side_by_side: Iterable[tuple[str, Sequence[str]]], folder: Path) -> int:
@@ -71,13 +102,7 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
 
 
 def main() -> int:
-    commands = [
-        (
-            lane.name,
-            [sys.executable, "-m", "pytest", "-o", f"cache_dir=.pytest_cache/{number}", *lane.arguments],
-        )
-        for number, lane in enumerate(lanes(sys.argv[1:]))
-    ]
+    commands = [(lane.name, lane.command) for lane in lanes(sys.argv[1:])]
     return run(commands, OUTPUT)
 
 

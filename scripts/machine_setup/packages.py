@@ -19,6 +19,8 @@ PACKAGES = (
     "nftables",
     "python3",
     "python3-venv",
+    # Terminals in which the tests use `oc` as a person does.
+    "tmux",
     "util-linux",
 )
 FOR_IMAGES = ("skopeo", "umoci")

@@ -26,8 +26,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from opencomputer import Sandbox
 from tests.clients import environments
 from tests.support.driver_harness import why_no_gvisor
-from tests.support.node import until
 from tests.support.server import running_server
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines, pytest.mark.timeout(300)]
 
@@ -84,7 +84,7 @@ async def browser(profile: Path) -> AsyncGenerator[Tab]:
                 pages = (await client.get(f"http://127.0.0.1:{lines[0]}/json")).json()
             return next((each["webSocketDebuggerUrl"] for each in pages if each["type"] == "page"), "")
 
-        address = await until(page, "that the browser is there", seconds=60)
+        address = await eventually(page, "that the browser is there")
         async with connect(address, max_size=64 << 20, proxy=None) as socket:
             yield Tab(socket)
     finally:
@@ -119,7 +119,9 @@ async def test_a_browser_sees_a_change_live(tmp_path: Path) -> None:
             await sandbox.files.write("site.tar", archive)
             assert (await sandbox.exec.run("tar xf site.tar")).exit_code == 0
             serve = f"cd site && exec node node_modules/vite/bin/vite.js --host 127.0.0.1 --port {PORT}"
-            await sandbox.exec.start("sh", args=["-c", serve])
+            said = bytearray()
+            await sandbox.exec.start("sh", args=["-c", serve], on_stdout=said.extend)
+            await eventually(lambda: b"Local:" in said, "that the development server listens")
             grant = await sandbox.create_preview_grant(PORT)
             async with browser(tmp_path / "profile") as tab:
                 await visit(tab, sandbox, str(grant["url"]))
@@ -131,12 +133,12 @@ async def visit(tab: Tab, sandbox: Sandbox, url: str) -> None:
     async def shows(text: str) -> bool:
         return await tab.value("document.querySelector('h1')?.textContent") == text
 
-    await until(lambda: shows("Hello"), "that the page is there", seconds=90)
+    await eventually(lambda: shows("Hello"), "that the page is there")
     assert "oc_preview_grant" not in await tab.value("location.href")
     assert "oc-preview" not in await tab.value("document.cookie")
     changed = "Changed while you were looking"
     await sandbox.files.write("site/words.js", words(changed))
-    await until(lambda: shows(changed), "that the change is seen", seconds=60)
+    await eventually(lambda: shows(changed), "that the change is seen")
     # The page was not loaded again: the change came over the WebSocket.
     assert await tab.value("window.loads") == 1
     if target := os.environ.get("OPENCOMPUTER_TEST_SCREENSHOT"):

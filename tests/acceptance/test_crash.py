@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Generator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,8 +15,9 @@ import pytest
 from opencomputer.sdk.sandbox import Sandbox
 from opencomputer.wire import frames
 from tests.support.box import Box, Follower, create_box, new_box
-from tests.support.eventually import eventually
+from tests.support.recording import at_the_remote_prompt, check_recording, terminal_of
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.machines
 
@@ -128,6 +130,23 @@ def test_everything_is_as_it_was(server: ServerProcess) -> None:
         status = json.loads(box.output("curl -sS http://169.254.169.254/v1/status"))
         assert status["sandboxId"] == box.id
         assert without_token(box.client.get(box.path).json()) == without_token(described)
+
+
+def test_a_terminal_goes_on_by_itself(server: ServerProcess, box: Box, tmp_path: Path) -> None:
+    """`oc shell` over a kill of the node: what was typed meanwhile arrives, and nothing is shown twice."""
+    with terminal_of(box, tmp_path) as person:
+        person.ask("oc shell $S")
+        at_the_remote_prompt(person)
+        person.type("echo before")
+        person.until("\nbefore")
+        at_the_remote_prompt(person)
+        server.kill()
+        person.type("echo typed meanwhile")
+        server.start()
+        person.until("\ntyped meanwhile")
+        at_the_remote_prompt(person)
+        person.type("exit")
+        check_recording("shell_over_a_crash", person.until_ended())
 
 
 def without_token(description: dict[str, Any]) -> dict[str, Any]:

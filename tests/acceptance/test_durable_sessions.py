@@ -193,6 +193,7 @@ def test_hands_that_are_killed_are_lost_and_the_model_is_told(durable: Durable) 
     time.sleep(1)
     kill_machine(durable.server, session.box("hands"))
     assert session.settled() == "idle"
+    assert session.types().count("tool.result") == 1, session.events
     [unknown] = [event for event in session.events if event["type"] == "tool.result"]
     assert unknown["body"]["unknown"] is True
     assert "lost" in session.said[-1]

@@ -15,12 +15,12 @@ import httpx
 import pytest
 
 from tests.support.box import Box
-from tests.support.eventually import eventually
 from tests.support.host_state import left_after_a_moment, machines_on_host
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 SEED = 20261129
-ROUNDS = int(os.environ.get("OPENCOMPUTER_TEST_CRASHES", "6"))
+ROUNDS = int(os.environ.get("OPENCOMPUTER_TEST_CRASHES", "3"))
 CLIENTS = 3
 MOST_KEPT = 2
 
@@ -175,7 +175,7 @@ async def test_no_machine_is_orphaned_and_no_promise_is_broken(server: ServerPro
     promises = Promises()
     for number in range(ROUNDS):
         await asyncio.to_thread(crash_under_load, server, promises, chance)
-        if number % 4 == 3:
+        if number % 3 == 2:
             await asyncio.to_thread(crash_during_recovery, server, chance.uniform(0.3, 3.0))
         await asyncio.to_thread(server.start)
         with telling(server, f"in round {number} of seed {SEED}"):

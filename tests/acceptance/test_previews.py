@@ -16,9 +16,10 @@ import httpx
 import pytest
 
 from tests.support import preview_program
-from tests.support.node import Api, api_of, until
+from tests.support.node import Api, api_of
 from tests.support.server import ServerProcess
 from tests.support.visitors import Visitor, visitor
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.machines, pytest.mark.anyio, pytest.mark.timeout(300)]
 
@@ -139,4 +140,4 @@ async def test_a_fork_serves_too_under_a_name_and_a_token_of_its_own(
     async def again() -> bool:
         return (await page.get("/")).status_code == 200
 
-    assert await until(again, "that the source serves")
+    assert await eventually(again, "that the source serves")

@@ -11,8 +11,11 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
+from opencomputer.server.examination.check import Check
+from opencomputer.server.examination.leftovers import check_leftovers
 from tests.support.box import Box, create_box, new_box
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.machines
 
@@ -35,6 +38,17 @@ def server(shared_server: ServerProcess) -> ServerProcess:
 def box(server: ServerProcess) -> Generator[Box]:
     with new_box(server) as made:
         yield made
+
+
+@pytest.mark.anyio
+async def test_the_doctor_finds_a_working_node_whole(server: ServerProcess, box: Box) -> None:
+    """What it looks for on the host is where a node has it. The pool may be at work at any moment."""
+
+    def faults() -> list[Check]:
+        return [check for check in check_leftovers(server.data, running=True) if check.status != "ok"]
+
+    assert len(check_leftovers(server.data, running=True)) == 2
+    await eventually(lambda: not faults(), "a sound node")
 
 
 def test_a_new_sandbox_works_at_once_with_exact_defaults(server: ServerProcess) -> None:

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from opencomputer import Sandbox
-from tests.support.node import Api, output, receive_all, until
+from tests.support.node import Api, output, receive_all
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
@@ -58,7 +59,7 @@ async def test_a_session_that_lingers_ends_in_time_and_coming_back_saves_it(sand
         assert listed[kept.session_id].running
         return not listed[left.session_id].running
 
-    await until(ended, "the end of the one that was left")
+    await eventually(ended, "the end of the one that was left")
     await asyncio.sleep(3)
     assert await ended()
     await kept.kill()
@@ -80,4 +81,24 @@ async def test_orphans_leave_no_zombies(sandbox: Sandbox) -> None:
     async def none_left() -> bool:
         return (await sandbox.exec.run("ps -eo stat= | grep -c ^Z")).stdout.strip() == "0"
 
-    await until(none_left, "the end of the zombies")
+    await eventually(none_left, "the end of the zombies")
+
+
+async def test_what_is_said_is_in_the_log_also_while_the_sandbox_sleeps(sandbox: Sandbox) -> None:
+    """The one test of the log on a real machine: its processes, its /var/log, and its rest."""
+    await sandbox.exec.start("sh", args=["-c", "echo alone; exit 3"])
+    await sandbox.exec.run("sudo sh -c 'echo noted >> /var/log/mine.log'")
+    said: list[str] = []
+    async with asyncio.timeout(60):
+        async for line in sandbox.logs():
+            said.append(line.line if line.exit_code is None else f"exited with {line.exit_code}")
+            if {"alone", "exited with 3", "noted"} <= set(said):
+                break
+    await sandbox.hibernate()
+    asleep = [line async for line in sandbox.logs(tail=False, sources=["var_log"])]
+    assert [(line.path, line.line) for line in asleep] == [("/var/log/mine.log", "noted")]
+    await sandbox.exec.run("sudo sh -c 'echo more >> /var/log/mine.log'")
+    async with asyncio.timeout(60):
+        async for line in sandbox.logs(sources=["var_log"]):
+            if line.line == "more":
+                break

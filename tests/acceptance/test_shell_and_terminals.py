@@ -88,7 +88,7 @@ async def read_until(terminal: PtySession, wanted: bytes) -> bytes:
     seen = b""
     try:
         while wanted not in seen:
-            seen += await asyncio.wait_for(terminal.recv(), 20)
+            seen += await asyncio.wait_for(terminal.recv(), 60)
     except TimeoutError:
         raise AssertionError(f"{wanted!r} was not shown, but {seen!r}") from None
     return seen

@@ -30,7 +30,7 @@ from tests.support.real_clock import RealClock
 from tests.support.server import ServerProcess
 from tests.support.waiting import until
 
-CRASHES = int(os.environ.get("OPENCOMPUTER_TEST_CRASHES", "4"))
+CRASHES = int(os.environ.get("OPENCOMPUTER_TEST_CRASHES", "2"))
 SEED = 20261130
 OWNERS = 3
 REFUSALS = {409, 503}

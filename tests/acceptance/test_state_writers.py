@@ -14,7 +14,7 @@ import pytest
 from tests.support.box import Box, new_box
 from tests.support.server import ServerProcess
 
-FORKS = int(os.environ.get("OPENCOMPUTER_TEST_FORKS", "6"))
+FORKS = int(os.environ.get("OPENCOMPUTER_TEST_FORKS", "3"))
 OF_ONE_SOURCE = 12
 """What is written grows, and with it what checking a copy takes: after some forks another source begins."""
 AT_ONCE = 2

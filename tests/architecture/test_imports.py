@@ -22,6 +22,9 @@ ALLOWED: Mapping[str, Sequence[str]] = {
     "inside": (),
     "sdk": ("wire",),
     "durable": ("sdk",),
+    "blocking": ("sdk",),
+    "hosted": ("sdk",),
+    "integrations": ("sdk", "blocking.support"),
     "cli": ("sdk", "wire"),
     "server.domain": ("wire.ids",),
     "server.contracts": ("server.domain", "wire.ids"),
@@ -39,13 +42,35 @@ ALLOWED: Mapping[str, Sequence[str]] = {
     "server.stores.sql": _PLUGIN,
     "server.stores.artefacts": _PLUGIN,
     "server.stores.keyring": _PLUGIN,
+    "server.backups": (*_PLUGIN, "server.identity", "server.stores", "server.templates"),
+    "server.stores.logs": _PLUGIN,
     "server.settings": ("server.domain",),
     "server.clock": (),
     "server.logs": (),
     "server.identity": (),
     "server.listeners": (),
-    "server.doctor": ("server.settings", "server.host", "server.templates", "server.domain"),
-    "server.node": ("server.services", "server.settings", "server.identity", "server.listeners"),
+    "server.doctor": (
+        "server.settings",
+        "server.host",
+        "server.templates",
+        "server.domain",
+        "server.examination",
+    ),
+    "server.examination": (
+        *_PLUGIN,
+        "server.identity",
+        "server.settings",
+        "server.stores",
+        "server.network.ruleset",
+    ),
+    "server.service_unit": ("server.host",),
+    "server.node": (
+        "server.host",
+        "server.services",
+        "server.settings",
+        "server.identity",
+        "server.listeners",
+    ),
     "server.durable": ("server.contracts", "server.domain", "server.services", "server.settings"),
     "server.composition": (
         "server.contracts",
@@ -61,7 +86,11 @@ ALLOWED: Mapping[str, Sequence[str]] = {
 }
 
 # Commands about this machine's own server may load it, when they are called and not before.
-_ADMINISTERING = frozenset({"serve", "doctor", "template", "orgs", "keyring"})
+_ADMINISTERING = frozenset({"serve", "doctor", "template", "orgs", "keyring", "backup", "service"})
+
+
+# What looks after a node's files, whether or not it runs, knows what stores they are of.
+_READERS = ("server.backups", "server.examination")
 
 
 def _inner(name: str) -> str:
@@ -129,6 +158,7 @@ def test_only_main_names_concrete_plugins() -> None:
         if _within(_inner(found.imported), plugin)
         and not _within(_inner(found.importer), plugin)
         and found.importer != f"{PACKAGE}.server.main"
+        and not any(_within(_inner(found.importer), reader) for reader in _READERS)
     ]
     assert strangers == []
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
+import gc
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +40,20 @@ def module_name(file: Path) -> str:
 
 @functools.cache
 def parse(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(), str(file))
+    with uncollected():
+        return ast.parse(file.read_text(), str(file))
+
+
+@contextmanager
+def uncollected() -> Generator[None]:
+    """Without the collector, which would look through so many new objects again and again."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @functools.cache
@@ -53,17 +68,20 @@ def imports() -> tuple[Import, ...]:
 
 
 def _imports_of(name: str, file: Path) -> Iterator[Import]:
-    inside_functions = {
-        id(inner)
-        for node in ast.walk(parse(file))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for inner in ast.walk(node)
-    }
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(parse(file)):
+    for node, lazy in _statements(parse(file), lazy=False):
         for target in _targets(node, package):
             if target.split(".")[0] == PACKAGE:
-                yield Import(name, target, getattr(node, "lineno", 0), id(node) in inside_functions)
+                yield Import(name, target, getattr(node, "lineno", 0), lazy)
+
+
+def _statements(node: ast.AST, *, lazy: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """All that is below, and whether it is inside a function."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield child, lazy
+            is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from _statements(child, lazy=lazy or is_function)
 
 
 def _targets(node: ast.AST, package: str) -> list[str]:

@@ -3,7 +3,8 @@
 The published Python SDK has our module's name, so it must never be in `.venv`. Each environment lies in a
 folder named after a digest of what it is pinned to: a change makes a new one, and what is there stays.
 
-`python -m tests.clients.environments` installs them all.
+`python -m tests.clients.environments` installs them all, or with the name of a Python one only that, and says
+where its interpreter is.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from pathlib import Path
 
 CACHE = Path(os.environ.get("OPENCOMPUTER_TEST_CLIENTS", "/var/lib/opencomputer/clients"))
 PUBLISHED = Path(__file__).parent / "published"
-NODE_VERSIONS = ("22", "24")
+OLDEST_NODE, NEWEST_NODE = NODE_VERSIONS = ("22", "24")
+"""Each of the published packages is tried on one of them: both would cost more than they tell."""
 _REQUIREMENTS = PUBLISHED / "requirements"
 _SETUP_UV = Path("/var/lib/opencomputer/tools/bin/uv")
 _STAMP = ".complete"
 _INSTALL_SECONDS = 900
-_PYTHONS = ("python-sdk", "inspect-ai")
+_PYTHONS = ("python-sdk", "adapters", "deepagents-0.6")
 _APT = ("-o", "DPkg::Lock::Timeout=300", "-qq")
 
 
@@ -36,8 +38,21 @@ class InstallationFailed(Exception):
 
 
 def python_of(name: str) -> Path:
-    """The interpreter of a Python client's environment (`python-sdk`, `inspect-ai`), installed if need be."""
+    """The interpreter of a Python client's environment (`python-sdk`, `adapters`), installed if need be."""
     return _virtual_environment(name) / "bin/python"
+
+
+def packages_of(name: str) -> Path:
+    """The folder from which a Python environment's packages can be imported, installed if need be."""
+    (folder,) = _virtual_environment(name).glob("lib/python3*/site-packages")
+    return folder
+
+
+def install_checkout(checkout: Path, name: str, target: Path) -> None:
+    """Build our package as users get it, and install it alone into a folder that an environment can import
+    from. The environment has what builds it, so that nothing is fetched."""
+    options = ["--no-deps", "--no-build-isolation", "--offline", "--target", str(target)]
+    _run([_uv(), "pip", "install", *options, "--python", str(python_of(name)), str(checkout)], target.parent)
 
 
 def node_modules() -> Path:
@@ -48,6 +63,11 @@ def node_modules() -> Path:
 def vite_modules() -> Path:
     """The folder of packages with which a site is served by Vite, installed if need be."""
     return _npm_packages("vite")
+
+
+def type_checker_modules() -> Path:
+    """The folder of packages that check types of TypeScript, installed if need be."""
+    return _npm_packages("types")
 
 
 def chromium() -> str | None:
@@ -77,6 +97,7 @@ def install_all() -> list[Path]:
         *(python_of(name) for name in _PYTHONS),
         *(node(version) for version in NODE_VERSIONS),
         vite_modules(),
+        type_checker_modules(),
         *([Path(browser)] if browser else []),
     ]
 
@@ -184,6 +205,9 @@ def _index_of_pip() -> dict[str, str]:
 
 
 def main() -> None:
+    if sys.argv[1:]:
+        print(python_of(sys.argv[1]))
+        return
     began = time.monotonic()
     for program in install_all():
         print(program)

@@ -94,7 +94,7 @@ async def test_a_dead_machine_can_be_stopped(harness: DriverHarness) -> None:
     """Stopping cleans up after a machine that ended by itself."""
     machine = await started(harness)
     kill_first_process(machine)
-    await asyncio.wait_for(machine.wait(), 10)
+    await asyncio.wait_for(machine.wait(), 60)
     await machine.stop()
     assert harness.leftovers() == []
 
@@ -103,20 +103,20 @@ async def test_a_machine_that_was_killed_says_that_it_exited(harness: DriverHarn
     machine = await started(harness)
     waiting = asyncio.ensure_future(machine.wait())
     kill_first_process(machine)
-    assert await asyncio.wait_for(waiting, 10) == "exited"
+    assert await asyncio.wait_for(waiting, 60) == "exited"
 
 
 async def test_a_machine_that_was_stopped_says_so(harness: DriverHarness) -> None:
     machine = await started(harness)
     waiting = asyncio.ensure_future(machine.wait())
     await machine.stop()
-    assert await asyncio.wait_for(waiting, 10) == "stopped"
+    assert await asyncio.wait_for(waiting, 60) == "stopped"
 
 
 async def test_calls_on_a_machine_that_ended_say_that_it_is_lost(harness: DriverHarness) -> None:
     machine = await started(harness)
     kill_first_process(machine)
-    await asyncio.wait_for(machine.wait(), 10)
+    await asyncio.wait_for(machine.wait(), 60)
     for call in (machine.freeze, machine.thaw, machine.usage):
         with pytest.raises(MachineLost):
             await call()
@@ -153,7 +153,7 @@ async def test_a_frozen_machine_is_adopted_and_thawed(harness: DriverHarness) ->
 async def test_a_dead_machine_is_not_adopted(harness: DriverHarness) -> None:
     machine = await started(harness)
     kill_first_process(machine)
-    await asyncio.wait_for(machine.wait(), 10)
+    await asyncio.wait_for(machine.wait(), 60)
     await harness.restart()
     assert await harness.driver.adopt(machine.record) is None
 

@@ -1,24 +1,38 @@
-"""The suite in two lanes: everything once, and no failure unseen."""
+"""The suite in lanes: everything once, and no failure unseen."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from scripts.run_tests import MACHINES, REPOSITORY, lanes, run
+from scripts.run_tests import API, MACHINES, NODES, REPOSITORY, lanes, run
 
 
 def python(script: str) -> list[str]:
     return [sys.executable, "-c", script]
 
 
-def test_every_folder_of_tests_is_in_one_lane() -> None:
-    first, second = lanes(["-x"])
-    assert first.arguments == (*MACHINES, "-x")
-    assert second.arguments == ("tests", *(f"--ignore={folder}" for folder in MACHINES), "-x")
-    assert all((REPOSITORY / folder).is_dir() for folder in MACHINES)
+def collected(places: Sequence[str]) -> list[Path]:
+    """The files of tests that pytest takes with these arguments."""
+    given = [REPOSITORY / each for each in places if not each.startswith("-")]
+    left_out = [
+        REPOSITORY / each.removeprefix("--ignore=") for each in places if each.startswith("--ignore=")
+    ]
+    found = {file for place in given for file in ([place] if place.is_file() else place.rglob("test_*.py"))}
+    return sorted(file for file in found if not any(file.is_relative_to(place) for place in left_out))
+
+
+def test_every_file_of_tests_is_in_one_lane() -> None:
+    assert all((REPOSITORY / place).exists() for place in (*NODES, *MACHINES, *API))
+    taken = [file for lane in lanes([]) for file in collected(lane.arguments)]
+    assert sorted(taken) == sorted((REPOSITORY / "tests").rglob("test_*.py"))
+
+
+def test_options_reach_every_lane() -> None:
+    assert all(lane.arguments[-1] == "-x" for lane in lanes(["-x"]))
 
 
 def test_both_lanes_are_shown_and_run_at_the_same_time(

@@ -47,20 +47,6 @@ check("sources are none", ["session.listSources"], async () => {
   await followed(session);
 });
 
-check("schedules", ["schedules"], async () => {
-  const { schedules } = impatient.agents;
-  const wanted = { name: "daily", cron: "0 9 * * *", input: "go" };
-  await refused(
-    schedules.create(AGENT, wanted),
-    schedules.list(AGENT),
-    schedules.get(AGENT, "sch_1"),
-    schedules.update(AGENT, "sch_1", { paused: true }),
-    schedules.delete(AGENT, "sch_1"),
-    schedules.fire(AGENT, "sch_1"),
-    schedules.runs(AGENT, "sch_1"),
-  );
-});
-
 check("Slack", ["slack"], async () => {
   const { agents } = impatient;
   await refused(
@@ -80,13 +66,9 @@ check("watches", ["session.watches"], async () => {
   await refused(session.watches.list(), session.watches.create({ pr: 1 }), session.watches.delete("wch_1"));
 });
 
-check("what the newer generation adds", ["hooks", "repositoryAccess"], async () => {
+check("what the newer generation adds", ["repositoryAccess"], async () => {
   const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };
   for (const [method, path] of [
-    ["POST", "hooks"],
-    ["GET", "hooks"],
-    ["GET", "hooks/hk_1"],
-    ["DELETE", "hooks/hk_1"],
     ["GET", "repository-access"],
     ["PUT", "repository-access"],
   ]) {

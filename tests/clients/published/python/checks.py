@@ -40,7 +40,7 @@ def raises(kind, call):
     return run()
 
 
-async def until(condition, seconds=20):
+async def until(condition, seconds=60):
     """Wait for something that happens elsewhere."""
     deadline = time.monotonic() + seconds
     while not condition():

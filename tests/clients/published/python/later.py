@@ -3,7 +3,7 @@
 import httpx
 from checks import covers, main, raises
 
-from opencomputer import Tags, Template, Usage
+from opencomputer import Template
 
 
 async def refused(call):
@@ -40,17 +40,6 @@ async def mounts_are_refused(sandbox):
     await refused(sandbox.mounts.add_command("/mnt", "true"))
     await refused(sandbox.mounts.list())
     await refused(sandbox.mounts.remove("/mnt"))
-
-
-@covers("A38", "A39")
-async def usage_and_tags_are_refused(sandbox):
-    usage, tags = Usage._from_client(sandbox._client), Tags._from_client(sandbox._client)
-    await refused(usage.by_sandbox())
-    await refused(usage.by_tag("team"))
-    await refused(usage.for_sandbox(sandbox.sandbox_id))
-    await refused(tags.list_keys())
-    await refused(tags.get(sandbox.sandbox_id))
-    await refused(tags.set(sandbox.sandbox_id, {"team": "a"}))
 
 
 main()

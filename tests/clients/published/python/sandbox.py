@@ -1,9 +1,9 @@
-"""The published SDK's `Sandbox`: create, connect, kill, is_running, set_timeout."""
+"""The published SDK's `Sandbox`: create, connect, kill, is_running, set_timeout; `Tags` and `Usage`."""
 
 import httpx
 from checks import covers, main, raises
 
-from opencomputer import Sandbox
+from opencomputer import Sandbox, Tags, Usage
 
 
 @covers("A1")
@@ -100,6 +100,32 @@ async def set_timeout_takes_any_number_of_seconds(sandbox):
 async def set_timeout_refuses_a_negative_number(sandbox):
     error = await raises(httpx.HTTPStatusError, sandbox.set_timeout(-1))
     assert error.response.status_code == 400
+
+
+@covers("A39")
+async def tags_are_put_read_and_counted(sandbox):
+    tags = Tags._from_client(sandbox._client)
+    assert await tags.get(sandbox.sandbox_id) == ({}, None)
+    put, moment = await tags.set(sandbox.sandbox_id, {"published-python": "a"})
+    assert put == {"published-python": "a"}
+    assert await tags.get(sandbox.sandbox_id) == (put, moment)
+    (key,) = [each for each in await tags.list_keys() if each.key == "published-python"]
+    assert (key.sandbox_count, key.value_count) == (1, 1)
+
+
+@covers("A38")
+async def usage_is_told_by_sandbox_by_tag_and_minute_by_minute(sandbox):
+    usage = Usage._from_client(sandbox._client)
+    series = await usage.for_sandbox(sandbox.sandbox_id)
+    assert len(series.points) in (60, 61)
+    for name in ("memory_allocated_gb_seconds", "memory_used_gb_seconds", "uptime_seconds"):
+        assert sum(getattr(each, name) for each in series.points) == getattr(series.totals, name)
+    assert series.totals.memory_allocated_gb_seconds == 4 * series.totals.uptime_seconds
+    everything = await usage.by_sandbox(limit=500)
+    assert everything.total.memory_gb_seconds >= series.totals.memory_allocated_gb_seconds
+    by_tag = await usage.by_tag("no-such-tag", filter={"tag:no-such-tag": ""})
+    assert (by_tag.items, by_tag.next_cursor) == ([], None)
+    assert by_tag.untagged.memory_gb_seconds == by_tag.total.memory_gb_seconds
 
 
 main()

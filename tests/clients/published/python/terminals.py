@@ -6,7 +6,7 @@ import websockets
 from checks import covers, main, raises, until
 
 
-async def read_until(terminal, wanted, seconds=20):
+async def read_until(terminal, wanted, seconds=60):
     """Everything that the terminal showed until `wanted` was among it."""
     seen = b""
     try:

@@ -1,9 +1,9 @@
-// The published SDK's `Sandbox`: create, connect, kill, isRunning, setTimeout; and `Templates`.
+// The published SDK's `Sandbox`: create, connect, kill, isRunning, setTimeout; `Templates`; `Tags`; `Usage`.
 
 import assert from "node:assert/strict";
 import { check, failure, main, sdk } from "./checks.mjs";
 
-const { Sandbox, Templates } = sdk;
+const { Sandbox, Tags, Templates, Usage } = sdk;
 
 check("create answers with a running sandbox", ["B1"], async (sandbox) => {
   assert.match(sandbox.sandboxId, /^sb-[a-z0-9-]+$/);
@@ -74,6 +74,28 @@ check("templates can be listed and looked up", ["B24"], async () => {
   assert.deepEqual([found.templateID, found.name, found.status], ["base", "base", "ready"]);
   assert.match((await failure(templates.get("no-such-template"))).message, /: 404$/);
   assert.match((await failure(templates.build("mine", "FROM debian"))).message, /: 501$/);
+});
+
+check("tags are put, read and counted", ["B29"], async (sandbox) => {
+  const tags = new Tags(process.env.OPENCOMPUTER_API_URL, process.env.OPENCOMPUTER_API_KEY);
+  assert.deepEqual((await tags.get(sandbox.sandboxId)).tags, {});
+  const put = await tags.set(sandbox.sandboxId, { "published-typescript": "a" });
+  assert.deepEqual(put.tags, { "published-typescript": "a" });
+  assert.deepEqual(await tags.get(sandbox.sandboxId), put);
+  const keys = await tags.listKeys();
+  assert.ok(JSON.stringify(keys).includes("published-typescript"));
+});
+
+check("usage is told by sandbox, by tag and minute by minute", ["B29"], async (sandbox) => {
+  const usage = new Usage(process.env.OPENCOMPUTER_API_URL, process.env.OPENCOMPUTER_API_KEY);
+  const series = await usage.forSandbox(sandbox.sandboxId);
+  const sum = series.points.reduce((before, point) => before + point.memoryAllocatedGbSeconds, 0);
+  assert.equal(sum, series.totals.memoryAllocatedGbSeconds);
+  const everything = await usage.bySandbox({ limit: 500 });
+  assert.ok(everything.total.memoryGbSeconds >= sum);
+  const byTag = await usage.byTag("no-such-tag", { filter: { "tag:no-such-tag": "" } });
+  assert.deepEqual(byTag.items, []);
+  assert.equal(byTag.untagged.memoryGbSeconds, byTag.total.memoryGbSeconds);
 });
 
 await main();

@@ -46,6 +46,22 @@ def test_who_is_held_goes_on_at_last_when_the_host_is_never_heard_of_again(
         loop.close()
 
 
+@pytest.mark.parametrize("still", [True, False])
+def test_connections_are_counted_only_while_nobody_can_open_another(
+    monkeypatch: pytest.MonkeyPatch, still: bool
+) -> None:
+    loop = Loop()
+    try:
+        holder, request = Holder(loop, Trees(loop, whole_machine=False), Children(loop)), Mock()
+        monkeypatch.setattr(holder, "_hold_all", lambda: still)
+        holder.hold(request)
+        holder.let_go()
+        [(answer,)] = [call.args for call in request.reply.call_args_list]
+        assert ("connections" in answer) is still
+    finally:
+        loop.close()
+
+
 def test_nobody_is_stopped_before_a_parent_that_could_notice() -> None:
     everybody = {2, 3, 4, 5}
     assert due_to_stop(FAMILY, everybody, everybody) == [2, 5]

@@ -45,7 +45,7 @@ class Talk:
         await self._writer.drain()
 
     async def receive(self) -> Frame:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not self._frames:
                 data = await self._reader.read(65536)
                 assert data, "the guest has hung up"
@@ -54,7 +54,7 @@ class Talk:
 
     async def is_ended(self) -> bool:
         """Whether the guest hangs up, whatever it still had to say."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             try:
                 while await self._reader.read(65536):
                     pass
