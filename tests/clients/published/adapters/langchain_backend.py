@@ -33,9 +33,9 @@ def test_a_command_finds_no_input_and_leaves_programs_behind(backend):
 
 
 def test_a_late_command_is_killed(backend):
-    ran = backend.execute("echo begun; echo $$ > /tmp/late; sleep 60; :", timeout=1)
+    ran = backend.execute("echo begun; echo $$ > /tmp/late; sleep 60; :", timeout=3)
     assert ran.exit_code == 124
-    assert ran.output == "begun\n\nCommand timed out after 1 seconds and was killed."
+    assert ran.output == "begun\n\nCommand timed out after 3 seconds and was killed."
     assert backend.execute("kill -0 $(cat /tmp/late)").exit_code == 1
 
 
@@ -61,11 +61,11 @@ def test_what_the_user_may_not_do_is_refused_file_by_file(backend):
 
 
 async def test_async_methods_do_not_block_and_may_be_mixed_with_the_others(backend):
-    slow = asyncio.create_task(backend.aexecute("sleep 1; echo slow"))
+    slow = asyncio.create_task(backend.aexecute("until test -e /tmp/go; do sleep 0.1; done; echo slow"))
     fast = await backend.aexecute("echo fast")
     assert fast.output == "fast\n"
     assert not slow.done()
-    blocking = await asyncio.to_thread(backend.execute, "echo blocking")
+    blocking = await asyncio.to_thread(backend.execute, "touch /tmp/go; echo blocking")
     assert (blocking.output, (await slow).output) == ("blocking\n", "slow\n")
 
 
@@ -81,7 +81,7 @@ async def test_a_cancelled_command_is_killed(backend):
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    gone = "for _ in $(seq 100); do kill -0 $(cat /tmp/cancelled) || exit 0; sleep 0.05; done; exit 1"
+    gone = "for _ in $(seq 300); do kill -0 $(cat /tmp/cancelled) || exit 0; sleep 0.05; done; exit 1"
     assert (await backend.aexecute(gone)).exit_code == 0
 
 

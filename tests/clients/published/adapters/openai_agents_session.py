@@ -3,6 +3,7 @@
 import io
 import os
 import tarfile
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -33,6 +34,8 @@ MANIFEST = Manifest(
     environment={"value": {"COLOUR": "green"}},
 )
 TWO_PORTS = OpenComputerSandboxClientOptions(exposed_ports=(8000,), port_grant_seconds=60)
+PATIENCE = 60
+"""Seconds after which what a program does on a busy machine counts as not done."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +75,7 @@ async def test_a_command_that_reads_finds_no_input(session):
 
 async def test_a_late_command_is_killed(session):
     with pytest.raises(ExecTimeoutError):
-        await session.exec("echo $$ > /tmp/late; sleep 60; :", timeout=0.5)
+        await session.exec("echo $$ > /tmp/late; sleep 60; :", timeout=3)
     assert (await session.exec("kill -0 $(cat /tmp/late)")).exit_code != 0
 
 
@@ -135,30 +138,43 @@ async def test_an_archive_is_extracted(session):
     assert (await session.read(Path("unpacked/inside.txt"))).read() == b"tar"
 
 
+async def said(session, update, wanted):
+    """Wait until a program has written `wanted`, in this update or in later ones."""
+    output, deadline = update.output, time.monotonic() + PATIENCE
+    while wanted not in output:
+        assert time.monotonic() < deadline, output
+        later = await session.pty_write_stdin(session_id=update.process_id, chars="", yield_time_s=0.25)
+        output += later.output
+
+
 async def test_a_program_in_a_terminal_is_typed_into_and_interrupted(session):
     started = await session.pty_exec_start(
-        "test -t 0 && echo terminal; read line; echo got $line; sleep 60", tty=True, yield_time_s=0.5
+        "test -t 0 && echo terminal; read line; echo got $line; sleep 600", tty=True, yield_time_s=0.5
     )
-    assert b"terminal" in started.output
     assert started.process_id is not None
+    await said(session, started, b"terminal")
     typed = await session.pty_write_stdin(session_id=started.process_id, chars="hello\n", yield_time_s=0.5)
-    assert b"got hello" in typed.output
     assert typed.process_id == started.process_id
-    ended = await session.pty_write_stdin(session_id=started.process_id, chars="\x03", yield_time_s=5)
+    await said(session, typed, b"got hello")
+    ended = await session.pty_write_stdin(session_id=started.process_id, chars="\x03", yield_time_s=PATIENCE)
     assert (ended.process_id, ended.exit_code) == (None, 130)
 
 
 async def test_a_program_without_a_terminal_goes_on_by_itself(session):
-    started = await session.pty_exec_start("sleep 0.6; echo done; exit 3", yield_time_s=0.25)
-    assert started.process_id is not None
+    program = "until test -e go; do sleep 0.1; done; rm go; echo done; exit 3"
+    started = await session.pty_exec_start(program, yield_time_s=0.25)
+    assert (started.process_id is not None, started.output) == (True, b"")
     with pytest.raises(RuntimeError, match="stdin is not available for this process"):
         await session.pty_write_stdin(session_id=started.process_id, chars="x")
-    later = await session.pty_write_stdin(session_id=started.process_id, chars="", yield_time_s=5)
+    await session.exec("touch go")
+    later = await session.pty_write_stdin(session_id=started.process_id, chars="", yield_time_s=PATIENCE)
     assert (later.output, later.exit_code, later.process_id) == (b"done\n", 3, None)
 
 
 async def test_an_exposed_port_is_reached_with_its_grant_and_not_without(session):
-    await session.pty_exec_start("python3 -m http.server 8000", yield_time_s=1)
+    await session.pty_exec_start("python3 -m http.server 8000", yield_time_s=0.25)
+    answered = "until curl -sf http://127.0.0.1:8000/ > /dev/null; do sleep 0.1; done"
+    await session.exec(answered, timeout=PATIENCE)
     endpoint = await session.resolve_exposed_port(8000)
     url = urlsplit(endpoint.url_for("http"))
     node = os.environ["OPENCOMPUTER_API_URL"]

@@ -95,7 +95,7 @@ check("what failed is sent once more when asked", ["deliveries.redeliver", "deli
   await session.destinations.create({ url: receiving.url, secret: "plain secret", types: ["turn.completed"] });
   await session.steer("again");
   let dead = [];
-  for (let left = 100; dead.length === 0 && left; left -= 1) {
+  for (let left = 600; dead.length === 0 && left; left -= 1) {
     dead = await session.deliveries.list({ status: "dead_letter" });
     if (dead.length === 0) await new Promise((resolve) => setTimeout(resolve, 100));
   }

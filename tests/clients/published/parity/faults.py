@@ -75,8 +75,8 @@ async def a_store_that_cannot_be_deleted(sandbox):
 
 async def a_busy_shell(sandbox):
     shell = await sandbox.exec.shell()
-    running = asyncio.create_task(shell.run("sleep 0.3"))
-    await asyncio.sleep(0.1)
+    running = asyncio.create_task(shell.run("sleep 2"))
+    await asyncio.sleep(0)
     try:
         await shell.run("true")
     finally:

@@ -71,7 +71,7 @@ async def output_is_streamed_while_a_command_runs(sandbox):
 @covers("A24")
 async def a_second_run_meanwhile_is_busy(sandbox):
     shell = await sandbox.exec.shell()
-    running = asyncio.ensure_future(shell.run("sleep 0.5; echo first"))
+    running = asyncio.ensure_future(shell.run("sleep 2; echo first"))
     await asyncio.sleep(0)
     await raises(ShellBusyError, shell.run("echo second"))
     assert (await running).stdout == "first\n"
