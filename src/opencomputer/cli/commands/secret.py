@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
 from opencomputer.cli import text
-from opencomputer.cli.commands.secret_store import STORE, path
+from opencomputer.cli.commands.secret_store import STORE, id_of, path
 from opencomputer.cli.failures import CommandError
 from opencomputer.cli.session import session_of
+
+if TYPE_CHECKING:
+    from opencomputer.sdk.control_plane import ControlPlane
 
 _NAME = typer.Argument(
     ..., metavar="NAME", help="Its name, which is the variable's in sandboxes.", show_default=False
@@ -38,8 +42,11 @@ def set_secret(
 
     session = session_of(context)
     body = {"value": _value(value, from_stdin=from_stdin), "allowedHosts": text.listed(allowed_hosts)}
-    call = Call("PUT", path(store, "secrets", name), json=body)
-    answer = json_object(session.run(lambda plane: plane.json(call)))
+
+    async def work(plane: ControlPlane) -> object:
+        return await plane.json(Call("PUT", path(await id_of(plane, store), "secrets", name), json=body))
+
+    answer = json_object(session.run(work))
     session.output.success(
         answer, f"{name} set; running sandboxes that use it now: {answer.get('refreshed')}"
     )
@@ -52,8 +59,11 @@ def list_secrets(context: typer.Context, store: str = STORE) -> None:
     from opencomputer.sdk.answers import json_objects, texts
     from opencomputer.sdk.control_plane import get
 
+    async def work(plane: ControlPlane) -> object:
+        return await plane.json(get(path(await id_of(plane, store), "secrets")))
+
     session = session_of(context)
-    answer = json_objects(session.run(lambda plane: plane.json(get(path(store, "secrets")))))
+    answer = json_objects(session.run(work))
     rows = [
         [item.get("name", ""), ", ".join(texts(item, "allowedHosts")) or "all permitted"] for item in answer
     ]
@@ -64,8 +74,11 @@ def delete(context: typer.Context, store: str = STORE, name: str = _NAME) -> Non
     """Delete a secret. Sandboxes that have it keep its use until they end."""
     from opencomputer.sdk.control_plane import Call
 
+    async def work(plane: ControlPlane) -> None:
+        await plane.send(Call("DELETE", path(await id_of(plane, store), "secrets", name)))
+
     session = session_of(context)
-    session.run(lambda plane: plane.send(Call("DELETE", path(store, "secrets", name))))
+    session.run(work)
     session.output.success({"name": name, "deleted": True}, f"{name} deleted")
 
 
