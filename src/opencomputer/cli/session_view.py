@@ -44,6 +44,7 @@ class SessionView:
     def __init__(self) -> None:
         self._turns: list[str] = []
         self._began: dict[str, str] = {}
+        self._failures: dict[str, str] = {}
 
     def lines_of(self, event: SessionEvent) -> Iterator[Line]:
         """The lines that show an event. Control characters are gone from them."""
@@ -68,6 +69,7 @@ class SessionView:
             case ToolResult():
                 yield from _output(event.text, ("red",) if event.is_error else ("dim",))
             case ErrorEvent():
+                self._failures[event.turn_id or ""] = event.message
                 yield Line(_cut(f"Error: {event.message or event.code or event.type}"), ("red",))
             case PreviewUrl():
                 yield Line(f"→ {text.harmless(event.url)}", ("cyan",))
@@ -90,8 +92,9 @@ class SessionView:
             *_seconds(self._began.get(event.turn_id or "", ""), event.ts),
             *_usage(event.body.get("usage")),
         ]
-        if event.error is not None and event.error.get("message"):
-            words = f"{words}: {_cut(event.error['message'])}"
+        reason = (event.error or {}).get("message")
+        if reason and reason != self._failures.pop(event.turn_id or "", None):
+            words = f"{words}: {_cut(reason)}"
         return Line(" · ".join([words, *facts]), (style,))
 
 

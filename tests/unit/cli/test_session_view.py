@@ -64,6 +64,21 @@ def test_every_end_of_a_turn_has_its_words(reason: str, words: str) -> None:
     assert shown(event(1, "turn.completed", yield_reason=reason, error=error)) == [words]
 
 
+def test_why_a_turn_failed_is_told_once() -> None:
+    gone, lost = {"message": "The key is gone."}, {"message": "The machine is lost."}
+    assert shown(
+        event(1, "error.model", code="credential_missing", message="The key is gone."),
+        event(2, "turn.completed", yield_reason="error", error=gone),
+        event(3, "error.runtime", message="The tool broke."),
+        event(4, "turn.completed", yield_reason="error", error=lost),
+    ) == [
+        "Error: The key is gone.",
+        "✗ failed",
+        "Error: The tool broke.",
+        "✗ failed: The machine is lost.",
+    ]
+
+
 def test_what_is_not_known_is_shown_in_one_line() -> None:
     assert shown(event(1, "sandbox.woken", sandbox="hands"), event(2, "news", text="hello\x1b[31m")) == [
         "· sandbox.woken  hands",
