@@ -133,7 +133,7 @@ def test_files_outlive_sleep(durable: Durable) -> None:
     assert [text.strip().splitlines()[-1] for text in session.said] == ["kept", "kept"]
 
 
-SLOW = "sleep 3; echo step >> /workspace/steps; wc -l < /workspace/steps"
+SLOW = "touch /workspace/begun; sleep 20; echo step >> /workspace/steps; wc -l < /workspace/steps"
 
 
 def program(*steps: Mapping[str, Any]) -> str:
@@ -190,7 +190,9 @@ def test_hands_that_are_killed_are_lost_and_the_model_is_told(durable: Durable) 
     session = durable.session("program", program(*steps))
     session.until_event("tool.call")
     session.until(lambda: bool(session.box("hands")), "in need of hands")
-    time.sleep(1)
+    with durable.server.client() as api:
+        begun = {"cmd": "sh", "args": ["-c", "until test -e /workspace/begun; do sleep 0.1; done"]}
+        assert api.post(f"/sandboxes/{session.box('hands')}/exec/run", json=begun).json()["exitCode"] == 0
     kill_machine(durable.server, session.box("hands"))
     assert session.settled() == "idle"
     assert session.types().count("tool.result") == 1, session.events
@@ -218,10 +220,8 @@ def test_a_node_that_is_killed_goes_on_when_it_is_back(durable: Durable) -> None
 def test_a_turn_is_canceled_and_an_archived_session_loses_its_boxes(durable: Durable) -> None:
     session = durable.session("hang", "hello")
     session.until_event("agent.message")
-    began = time.monotonic()
     durable.call("POST", f"/sessions/{session.id}/cancel")
     assert session.settled() == "idle"
-    assert time.monotonic() - began < 8
     assert session.turns[-1]["yield_reason"] == "canceled"
     session.steer("again")
     session.until(lambda: session.now["status"] == "running", "at work")

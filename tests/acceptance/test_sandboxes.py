@@ -26,6 +26,8 @@ python3 -c 'import random, uuid; print(random.random(), uuid.uuid4())'; head -c 
 node -e 'console.log(crypto.randomUUID())'
 """
 IDENTITY_LINES = 5
+LONG_BEFORE_IT_ENDS = 90.0
+"""Seconds, of a program that would run for ten minutes, on a host that is busy."""
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +157,7 @@ def test_a_timeout_kills_the_tree_and_not_the_neighbours(box: Box) -> None:
     bystander = box.start("exec sleep 700")
     begun = time.monotonic()
     result = box.run("setsid sleep 701 & (sleep 702 &) ; sleep 703", timeout=1)
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < LONG_BEFORE_IT_ENDS
     assert (result["exitCode"], result["reason"]) == (137, "timeout")
     assert result["stderr"].endswith("\n")
     assert box.output("pgrep -x sleep | wc -l") == "1"
@@ -166,7 +168,7 @@ def test_a_timeout_kills_the_tree_and_not_the_neighbours(box: Box) -> None:
 def test_a_background_child_does_not_hold_the_answer(box: Box) -> None:
     begun = time.monotonic()
     assert box.run("sleep 704 & echo started")["stdout"] == "started\n"
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < LONG_BEFORE_IT_ENDS
     assert box.output("pgrep -xf 'sleep 704' | wc -l; pkill -xf 'sleep 704'") == "1"
 
 

@@ -57,10 +57,11 @@ async def test_no_marker_ever_reaches_the_caller(sandbox: Sandbox) -> None:
 
 async def test_one_run_at_a_time(sandbox: Sandbox) -> None:
     async with await sandbox.exec.shell() as shell:
-        first = asyncio.create_task(shell.run("sleep 1; echo first"))
+        first = asyncio.create_task(shell.run("until test -e /tmp/go; do sleep 0.1; done; echo first"))
         await asyncio.sleep(0.2)
         with pytest.raises(ShellBusyError):
             await shell.run("echo second")
+        await sandbox.files.write("/tmp/go", "")
         assert (await first).stdout == "first\n"
         assert (await shell.run("echo second")).stdout == "second\n"
 

@@ -25,7 +25,7 @@ async def test_a_saving_has_the_parts_that_were_asked_for(harness: DriverHarness
     await machine.save(harness.folder / "files", memory=False)
     assert {path.name for path in (harness.folder / "full").iterdir()} == {LAYER, MEMORY}
     assert {path.name for path in (harness.folder / "files").iterdir()} == {LAYER}
-    assert await answers(machine.guest_address, within_seconds=2)
+    assert await answers(machine.guest_address)
 
 
 @pytest.mark.parametrize("memory", [True, False])
@@ -71,7 +71,7 @@ async def test_a_machine_that_is_not_to_go_on_does_not(harness: DriverHarness) -
         assert not await answers(machine.guest_address, within_seconds=0.3)
         await machine.go_on()
         await machine.go_on()
-        assert await answers(machine.guest_address, within_seconds=2)
+        assert await answers(machine.guest_address)
     await machine.save(harness.folder / "last", go_on=False)
     await machine.stop()
     assert harness.leftovers() == []
@@ -90,7 +90,7 @@ async def test_a_machine_that_was_to_be_stopped_goes_on_when_it_is_adopted(
     await harness.restart()
     adopted = await harness.driver.adopt(machine.record)
     assert adopted is not None
-    assert await answers(adopted.guest_address, within_seconds=2)
+    assert await answers(adopted.guest_address)
 
 
 async def test_a_machine_that_could_not_be_saved_goes_on(harness: DriverHarness) -> None:
@@ -99,7 +99,7 @@ async def test_a_machine_that_could_not_be_saved_goes_on(harness: DriverHarness)
     (harness.folder / "taken").mkdir()
     with pytest.raises(FileExistsError):
         await machine.save(harness.folder / "taken", go_on=False)
-    assert await answers(machine.guest_address, within_seconds=2)
+    assert await answers(machine.guest_address)
 
 
 async def test_what_must_be_still_is_entered_and_left_while_it_runs(harness: DriverHarness) -> None:
@@ -109,9 +109,9 @@ async def test_what_must_be_still_is_entered_and_left_while_it_runs(harness: Dri
 
     @asynccontextmanager
     async def still() -> AsyncGenerator[Stillness]:
-        answered.append(await answers(machine.guest_address, within_seconds=2))
+        answered.append(await answers(machine.guest_address))
         yield Stillness()
-        answered.append(await answers(machine.guest_address, within_seconds=2))
+        answered.append(await answers(machine.guest_address))
 
     await machine.save(harness.folder / "saved", still=still)
     assert answered == [True, True]
@@ -129,7 +129,7 @@ async def test_a_saving_that_is_given_up_while_still_leaves_no_trace(harness: Dr
     with pytest.raises(asyncio.CancelledError):
         await machine.save(harness.folder / "saved", still=still)
     assert [path.name for path in harness.folder.iterdir() if "saved" in path.name] == []
-    assert await answers(machine.guest_address, within_seconds=2)
+    assert await answers(machine.guest_address)
 
 
 async def write(machine: Machine, path: str, data: bytes) -> None:

@@ -201,10 +201,8 @@ async def test_connections_to_the_outside_go_on_in_the_original_and_are_cut_in_c
         if keeps_connections(harness):
             assert await echoed(outside, b"after") == b"after"
     async with open_machine(harness, harness.spec(saved=saved)) as copy:
-        began = time.monotonic()
         async with copy.processes.attach(spec.id) as attachment:
             await read_until(attachment, b"over: ")
-        assert time.monotonic() - began < 5
         new = await asyncio.to_thread(socket.create_connection, (copy.address, 8080), 5)
         try:
             assert await echoed(new, b"new") == b"new"
@@ -281,7 +279,7 @@ async def test_a_shell_with_jobs_notices_nothing(harness: GvisorHarness) -> None
 async def test_a_copy_of_a_machine_with_a_stopped_process_has_it_stopped(harness: GvisorHarness) -> None:
     saved = harness.folder / "saved"
     async with open_machine(harness) as machine:
-        await output(machine, "setsid sleep 1001 >/dev/null 2>&1 & echo $! > /root/pid; sleep 0.3")
+        await output(machine, "setsid sleep 1001 >/dev/null 2>&1 & until pgrep -x sleep; do sleep 0.1; done")
         await output(machine, "kill -STOP $(pgrep -x sleep)")
         await machine.save(saved)
         assert await sleeping(machine, 1, state="T")

@@ -226,7 +226,7 @@ async def test_a_saving_that_is_cancelled_leaves_the_machine_running_and_no_imag
         else:  # it was faster
             assert left == ["image"]
             shutil.rmtree(harness.folder / "image")
-        assert await answers(machine.guest_address, within_seconds=2)
+        assert await answers(machine.guest_address)
     await machine.save(harness.folder / "image")
 
 
@@ -248,7 +248,7 @@ async def test_a_file_that_is_open_but_deleted_is_named(harness: GvisorHarness) 
         await output(machine, "echo x > /root/doomed")
         hold = "import os,time; f=open('/root/doomed'); os.unlink('/root/doomed'); time.sleep(600)"
         start = f'setsid python3 -c "{hold}" >/dev/null 2>&1 </dev/null & echo $! > /root/pid'
-        await output(machine, f"{start}; sleep 0.5")
+        await output(machine, f"{start}; while test -e /root/doomed; do sleep 0.05; done")
         with pytest.raises(SnapshotRefused) as refused:
             await machine.save(harness.folder / "image")
         assert refused.value.details["reason"] == "deleted_file"
@@ -271,7 +271,7 @@ async def test_open_deleted_files_are_saved_where_the_build_says_so(harness: Gvi
         await output(machine, "echo precious > /root/doomed")
         hold = "import os,time; f=open('/root/doomed'); os.unlink('/root/doomed'); time.sleep(600)"
         start = f'setsid python3 -c "{hold}" >/dev/null 2>&1 </dev/null & echo $! > /root/pid'
-        await output(machine, f"{start}; sleep 0.5")
+        await output(machine, f"{start}; while test -e /root/doomed; do sleep 0.05; done")
         await machine.save(image)
         assert await output(machine, "cat /proc/$(cat /root/pid)/fd/3") == "precious"
     async with open_machine(harness, harness.spec(saved=image)) as copy:
@@ -291,8 +291,9 @@ async def test_set_user_id_programs_work_exactly_where_the_build_says_so(harness
 
 async def test_a_file_that_is_deleted_for_a_moment_is_waited_for(harness: GvisorHarness) -> None:
     async with open_machine(harness) as machine:
-        hold = "import os,time; f=open('/root/x','w'); os.unlink('/root/x'); time.sleep(1)"
-        await output(machine, f'setsid python3 -c "{hold}" >/dev/null 2>&1 </dev/null & sleep 0.5')
+        hold = "import os,time; f=open('/root/x','w'); os.unlink('/root/x'); open('/held','w'); time.sleep(1)"
+        start = f'setsid python3 -c "{hold}" >/dev/null 2>&1 </dev/null &'
+        await output(machine, f"{start} until test -e /held; do sleep 0.05; done")
         await machine.save(harness.folder / "image")
     assert (harness.folder / "image").is_dir()
 

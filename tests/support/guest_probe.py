@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 
+_PATIENCE_SECONDS = 60.0
 _NONSENSE = b"\xff" * 64
 
 
-async def answers(address: tuple[str, int], *, within_seconds: float) -> bool:
+async def answers(address: tuple[str, int], *, within_seconds: float = _PATIENCE_SECONDS) -> bool:
     """Send nonsense to a guest; a living one hangs up. A frozen one does not, or cannot be reached."""
     try:
         async with asyncio.timeout(within_seconds):
@@ -25,7 +26,9 @@ async def answers(address: tuple[str, int], *, within_seconds: float) -> bool:
     return True
 
 
-async def wait_until_it_answers(address: tuple[str, int], *, deadline_seconds: float = 60) -> None:
+async def wait_until_it_answers(
+    address: tuple[str, int], *, deadline_seconds: float = _PATIENCE_SECONDS
+) -> None:
     """Raises AssertionError when the guest has not answered by the deadline."""
     end = time.monotonic() + deadline_seconds
     while not await answers(address, within_seconds=1):
