@@ -125,7 +125,7 @@ async def test_a_stricter_mode_ends_the_connections_that_stand(world: World, mod
     """Not one more byte in either direction, and the program is told at once."""
     machine, link = world.machine()
     with world.outside.call(lambda: socket.create_server((PUBLIC, PORT))) as server:
-        inside = machine.call(lambda: socket.create_connection((PUBLIC, PORT), timeout=3))
+        inside = machine.call(lambda: socket.create_connection((PUBLIC, PORT), timeout=60))
         outside, _ = server.accept()
         with inside, outside:
             inside.sendall(b"before")
@@ -147,14 +147,14 @@ async def test_closing_ends_what_was_led_to_the_proxy_but_not_the_metadata(world
         socket.create_server((node, config.transparent_port)) as proxy,
         socket.create_server((node, config.metadata_port)) as metadata,
     ):
-        inside = machine.call(lambda: socket.create_connection((PUBLIC, 443), timeout=3))
-        asking = machine.call(lambda: socket.create_connection(("169.254.169.254", 80), timeout=3))
+        inside = machine.call(lambda: socket.create_connection((PUBLIC, 443), timeout=60))
+        asking = machine.call(lambda: socket.create_connection(("169.254.169.254", 80), timeout=60))
         tunnel, answering = proxy.accept()[0], metadata.accept()[0]
         with inside, asking, tunnel, answering:
             await asyncio.to_thread(world.network.set_egress, link, CLOSED)
             inside.sendall(b"after")
             asking.sendall(b"still")
-            answering.settimeout(3)
+            answering.settimeout(60)
             assert answering.recv(100) == b"still"
             tunnel.settimeout(0.3)
             with pytest.raises(TimeoutError):
