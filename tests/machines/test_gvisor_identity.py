@@ -243,6 +243,38 @@ async def test_a_connection_that_was_cut_is_reported_no_more_once_it_is_closed(
         assert (await read_until(attachment, b"end\n")).endswith(b"left [] end\n")
 
 
+_WATCH_AN_END = """
+import select, socket, sys
+listener = socket.create_server(("0.0.0.0", 8080))
+print("ready", flush=True)
+connection, _ = listener.accept()
+epoll = select.epoll()
+epoll.register(connection, select.EPOLLIN | select.EPOLLET)
+print("accepted", flush=True)
+connection.shutdown(socket.SHUT_WR)
+while connection.recv(100): pass
+while epoll.poll(0.2): pass
+print("over", flush=True)
+sys.stdin.readline()
+epoll.poll(0)
+connection.close()
+print("left", epoll.poll(0.2), "end", flush=True)
+"""
+
+
+async def test_a_connection_that_is_over_but_open_is_cut_completely(harness: GvisorHarness) -> None:
+    """Builds of 2024 cut it as well; where that is saved half-done, `epoll_wait` never returns in a copy."""
+    saved, spec = harness.folder / "saved", background("python3", "-u", "-c", _WATCH_AN_END)
+    async with connected_machine(harness, spec) as (machine, outside):
+        assert await asyncio.to_thread(outside.recv, 1) == b""
+        outside.close()
+        async with machine.processes.attach(spec.id) as attachment:
+            await read_until(attachment, b"over\n")
+        await machine.save(saved)
+    async with open_machine(harness, harness.spec(saved=saved)) as copy:
+        assert (await answer_until(copy, spec, b"end\n")).endswith(b"left [] end\n")
+
+
 async def test_a_shell_with_jobs_notices_nothing(harness: GvisorHarness) -> None:
     """Its children are stopped for a moment, of which a shell would tell if it saw it."""
     saved = harness.folder / "saved"
@@ -354,6 +386,10 @@ async def sleeping(machine: Machine, least: int, *, state: str = "S") -> bool:
 
 
 async def answer_of(machine: Machine, spec: ProcessSpec) -> bytes:
+    return await answer_until(machine, spec, b"\n")
+
+
+async def answer_until(machine: Machine, spec: ProcessSpec, end: bytes) -> bytes:
     async with machine.processes.attach(spec.id, offset=None) as attachment:
         await attachment.write(b"\n")
-        return await read_until(attachment, b"\n")
+        return await read_until(attachment, end)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from . import protocol
 
 _LISTS = ("/proc/net/tcp", "/proc/net/tcp6")
-_WITHOUT_PEER = frozenset({"06", "07", "0A"})
-"""TIME_WAIT, CLOSE and LISTEN (include/net/tcp_states.h): no program has a connection with these."""
+_WITHOUT_PEER = frozenset({"07", "0A"})
+"""CLOSE and LISTEN (include/net/tcp_states.h): there is nothing to cut. TIME_WAIT is cut like any other: the
+runtime lists only what a program still has open, which ended its own half first and has not closed it yet."""
 _MAPPED = "0000000000000000FFFF0000"
 """The first 96 bits of an IPv4 address written as an IPv6 one, each four bytes in the order of the host."""
 _LOOPBACK_6 = "00000000000000000000000001000000"

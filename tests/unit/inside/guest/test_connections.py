@@ -22,7 +22,8 @@ MAPPED = "0000000000000000FFFF0000"
         (f"{HERE}:A8F8", ELSEWHERE, "01", 1),
         (f"{HERE}:A8F8", ELSEWHERE, "02", 1),  # being made
         (f"{HERE}:A8F8", ELSEWHERE, "08", 1),  # the other side has closed it
-        (f"{HERE}:A8F8", ELSEWHERE, "06", 0),  # over, nobody has it any more
+        (f"{HERE}:A8F8", ELSEWHERE, "06", 1),  # over, but not closed yet: it is cut, too
+        (f"{HERE}:A8F8", "00000000:0000", "07", 0),  # never was one, or has been cut
         (f"{HERE}:1F90", "00000000:0000", "0A", 0),  # listens
         (f"{HERE}:1B58", "8903E70A:A8F8", "01", 0),  # the host talks to the guest
         ("0100007F:A8F8", "0100007F:1F90", "01", 0),  # inside the machine
