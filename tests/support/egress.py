@@ -282,7 +282,7 @@ class Recorder:
 
 @asynccontextmanager
 async def internet(config: ProxyConfig | None = None) -> AsyncGenerator[Internet]:
-    made = Internet(config or ProxyConfig(moment_seconds=0.05))
+    made = Internet(config or ProxyConfig(moment_seconds=1.0))
     made.explicit_port, made.transparent_port = await made.proxy.open("127.0.0.1", 0, 0)
     try:
         yield made

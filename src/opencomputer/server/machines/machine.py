@@ -33,7 +33,7 @@ from opencomputer.server.host.tasks import finish
 from opencomputer.server.machines.dialling import dialled
 from opencomputer.server.machines.dozing import Dozing
 from opencomputer.server.machines.files import LinkFiles
-from opencomputer.server.machines.link import Link
+from opencomputer.server.machines.link import REQUEST_SECONDS, Link
 from opencomputer.server.machines.processes import LinkProcesses
 
 _IDLE_ANSWER_SECONDS = 10.0
@@ -140,7 +140,8 @@ class LinkedMachine:
 
         async def let_go() -> None:
             # To the end, cancelled or not: nobody else would.
-            await finish(self.release() if holds else self._release_if_it_answers())
+            patience = REQUEST_SECONDS if memory else _UNSURE_SECONDS
+            await finish(self.release() if holds else self._release_if_it_answers(patience))
 
         async with AsyncExitStack() as held:
             held.push_async_callback(let_go)
@@ -182,9 +183,10 @@ class LinkedMachine:
             with suppress(InvalidInput):  # a guest that was started by an older server holds nothing
                 await self._link.call("release", {})
 
-    async def _release_if_it_answers(self) -> None:
+    async def _release_if_it_answers(self, seconds: float) -> None:
+        """A guest that was asked to hold and has not said that it did may still be at it."""
         with suppress(GuestFault, InvalidInput):
-            await self._link.call("release", {}, seconds=_UNSURE_SECONDS)
+            await self._link.call("release", {}, seconds=seconds)
 
     async def set_limits(self, limits: Limits) -> None:
         await self._running.set_limits(limits)

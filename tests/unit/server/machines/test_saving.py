@@ -130,6 +130,24 @@ async def test_processes_go_on_when_a_saving_fails_or_is_given_up(
     assert not is_stopped(sleeper)
 
 
+async def test_processes_go_on_when_the_caller_gives_up_while_a_slow_guest_holds_them(
+    machine: LinkedMachine, running: HostGuest, sleeper: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing what is not yet on the disk is a part of holding, and may take longer than we like to wait."""
+    monkeypatch.setattr("opencomputer.server.machines.machine._UNSURE_SECONDS", 0.05)
+    os.kill(running.pid, signal.SIGSTOP)
+    saving = asyncio.ensure_future(machine.save(TARGET))
+    await asyncio.wait([saving], timeout=0.2)
+    saving.cancel()
+    await asyncio.wait([saving], timeout=0.5)
+    gave_up = saving.done()
+    os.kill(running.pid, signal.SIGCONT)
+    with pytest.raises(asyncio.CancelledError):
+        await saving
+    assert not gave_up
+    assert not is_stopped(sleeper)
+
+
 async def test_processes_go_on_when_the_caller_gives_up_at_the_very_end(
     machine: LinkedMachine, running: HostGuest, sleeper: int
 ) -> None:
@@ -275,6 +293,7 @@ async def test_files_of_a_machine_whose_guest_is_stuck_are_saved_and_its_memory_
 ) -> None:
     saved: list[bool] = []
     monkeypatch.setattr("opencomputer.server.machines.machine._UNSURE_SECONDS", 0.3)
+    monkeypatch.setattr("opencomputer.server.machines.machine.REQUEST_SECONDS", 0.3)
     monkeypatch.setattr("opencomputer.server.machines.link._PARTING_SECONDS", 0.3)
 
     async def note() -> None:

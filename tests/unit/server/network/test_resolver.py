@@ -92,12 +92,12 @@ async def opened(config: ResolverConfig) -> tuple[Resolver, int]:
     return resolver, await resolver.open("127.0.0.1", 0)
 
 
-def config_for(*upstreams: Upstream, attempt_seconds: float = 2.0, per_machine: int = 64) -> ResolverConfig:
+def config_for(*upstreams: Upstream, attempt_seconds: float = 20.0, per_machine: int = 64) -> ResolverConfig:
     ports = tuple(("127.0.0.1", each.port) for each in upstreams)
     return ResolverConfig(upstreams=ports, attempt_seconds=attempt_seconds, per_machine=per_machine)
 
 
-async def datagram(port: int, question: bytes, *, seconds: float = 3.0) -> bytes | None:
+async def datagram(port: int, question: bytes, *, seconds: float = 30.0) -> bytes | None:
     return await asyncio.to_thread(ask_datagram, "127.0.0.1", port, question, seconds=seconds)
 
 
@@ -119,7 +119,7 @@ async def test_the_next_upstream_is_asked_when_one_is_silent(upstream: Upstream)
     second = Upstream()
     await second.open()
     upstream.silent = True
-    resolver, port = await opened(config_for(upstream, second, attempt_seconds=0.1))
+    resolver, port = await opened(config_for(upstream, second, attempt_seconds=2.0))
     assert await datagram(port, QUESTION) == answer_to(QUESTION)
     await resolver.close()
     second.close()
@@ -153,11 +153,11 @@ async def test_what_is_no_question_is_not_passed_on(upstream: Upstream, nonsense
 async def test_one_machine_cannot_use_up_the_resolver(upstream: Upstream) -> None:
     """What is too much is dropped; when the questions before are done with, it is heard again."""
     upstream.silent = True
-    resolver, port = await opened(config_for(upstream, attempt_seconds=0.4, per_machine=5))
+    resolver, port = await opened(config_for(upstream, attempt_seconds=2.0, per_machine=5))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood:
         for number in range(20):
             flood.sendto(number.to_bytes(2, "big") + QUESTION[2:], ("127.0.0.1", port))
-        flood.settimeout(2)
+        flood.settimeout(30)
         answers = [await asyncio.to_thread(flood.recv, 512) for _ in range(5)]
     assert {answer[3] & 0x0F for answer in answers} == {2}
     assert len(upstream.seen) == 5
