@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import anyio
 import pytest
 from mcp import ClientSession
 from mcp.client.client import Client
@@ -18,6 +21,7 @@ from mcp_types import CallToolResult
 from opencomputer.cli.mcp import running, tools
 from opencomputer.cli.mcp.sandboxes import Access, Sandboxes
 from opencomputer.cli.mcp.server import server_for
+from opencomputer.sdk.sandbox import Sandbox
 from tests.support.fake_node import FakeNode, Rule
 from tests.support.fake_node.node import FakeSandbox
 from tests.unit.cli.conftest import Oc
@@ -110,6 +114,15 @@ async def test_of_long_output_and_files_only_a_part_is_handed_on(node: FakeNode,
         assert rest == {"path": "/long", "content": "end"}
 
 
+async def test_no_character_of_a_long_file_is_torn_in_two(node: FakeNode, inside: FakeSandbox) -> None:
+    inside.files["/long"] = b"x" * (tools.MAX_FILE_BYTES - 1) + "é☕".encode()
+    async with connected(node, only="sb-00000001") as client:
+        first = await did(client, "read_file", path="/long")
+        rest = await did(client, "read_file", path="/long", offset=first["next_offset"])
+    assert first["next_offset"] == tools.MAX_FILE_BYTES - 1
+    assert rest["content"] == "é☕"
+
+
 async def test_limited_to_one_sandbox_there_is_no_other(node: FakeNode, inside: FakeSandbox) -> None:
     node.add_sandbox()
     async with connected(node, only="sb-00000001", kill_at_exit=True) as client:
@@ -187,6 +200,51 @@ async def test_a_client_over_a_pipe_is_served_and_its_sandboxes_are_killed_when_
         made = result.structured_content["sandbox_id"]
         assert node.sandboxes[made].description["status"] == "running"
     assert node.sandboxes[made].description["status"] == "stopped"
+
+
+async def test_it_ends_when_it_is_told_to_though_its_client_is_still_there(node: FakeNode) -> None:
+    command = [sys.executable, "-m", "opencomputer.cli", "mcp", "--kill-at-exit"]
+    environment = os.environ | {"OPENCOMPUTER_API_URL": node.url, "OPENCOMPUTER_API_KEY": node.api_key}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, env=environment)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    said = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    asked: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": said},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "create_sandbox", "arguments": {}}},
+    ]
+    try:
+        for each in asked:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n")
+        async with asyncio.timeout(60):
+            while json.loads(await process.stdout.readline()).get("id") != 2:
+                pass
+            process.terminate()
+            assert await process.wait() == 128 + signal.SIGTERM
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+    assert [each.description["status"] for each in node.sandboxes.values()] == ["stopped"]
+
+
+async def test_what_is_made_for_a_client_that_gives_up_meanwhile_is_killed(node: FakeNode) -> None:
+    sandboxes = Sandboxes(Access(node.api_key, node.url))
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def making() -> list[Sandbox]:
+        asked.set()
+        await answered.wait()
+        return [await Sandbox.create(api_key=node.api_key, api_url=node.url)]
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(sandboxes.add, making())
+        await asked.wait()
+        group.cancel_scope.cancel()
+        answered.set()
+    assert [each.description["status"] for each in node.sandboxes.values()] == ["stopped"]
+    assert sandboxes.made == []
 
 
 def test_without_the_package_it_says_how_to_install_it(oc: Oc, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import anyio
+
+from opencomputer.sdk.http import httpx
 
 if TYPE_CHECKING:
     from opencomputer.sdk.exec_session import ExecSession
@@ -19,6 +24,7 @@ PROGRESS_SECONDS = 3.0
 _KILL = 9
 _TIMED_OUT = 137
 _GRACE_SECONDS = 10.0
+_CLEANUP_SECONDS = 10.0
 
 Progress = Callable[[float, str], Awaitable[None]]
 
@@ -95,11 +101,13 @@ async def run(sandbox: Sandbox, command: Command, progress: Progress) -> Outcome
     began = time.monotonic()
     try:
         code = await _end_of(session, out, progress, command.timeout_seconds)
-    except asyncio.CancelledError:
-        await asyncio.shield(session.kill(_KILL))
-        raise
     finally:
-        await asyncio.shield(session.close())
+        # Whoever cancels this does so again at every wait that is not shielded. A server that is gone must
+        # not take the place of the reason.
+        with anyio.move_on_after(_CLEANUP_SECONDS, shield=True), suppress(httpx.HTTPError):
+            await session.kill(_KILL)
+        with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
+            await session.close()
     timed_out = code == _TIMED_OUT and time.monotonic() - began >= command.timeout_seconds
     return Outcome(code if code >= 0 else None, out.text(), err.text(), timed_out)
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+
+import anyio
+import anyio.lowlevel
 
 from opencomputer.sdk.http import httpx
 from opencomputer.sdk.sandbox import Sandbox
+
+_CLEANUP_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,8 @@ class Sandboxes:
     def __init__(self, access: Access) -> None:
         self.access = access
         self.made: list[str] = []
+        self.left = asyncio.Event()
+        """Set once `leave` has done what it can."""
         self._open: dict[str, Sandbox] = {}
         self._opening = asyncio.Lock()
 
@@ -43,10 +51,26 @@ class Sandboxes:
                 self._open[wanted] = await Sandbox.connect(wanted, self.access.api_key, self.access.api_url)
             return self._open[wanted]
 
-    def add(self, sandbox: Sandbox) -> None:
-        """The client made it."""
-        self.made.append(sandbox.sandbox_id)
-        self._open[sandbox.sandbox_id] = sandbox
+    async def add(self, making: Awaitable[Sequence[Sandbox]]) -> Sequence[Sandbox]:
+        """What the client makes, waited for also when it is gone meanwhile: the server makes it all the same.
+
+        A client that is gone, or has cancelled, does not know of them, so they are killed. Raises what the
+        SDK raises.
+        """
+        made: Sequence[Sandbox] = ()
+        with anyio.CancelScope(shield=True):
+            made = await making
+        for sandbox in made:
+            self.made.append(sandbox.sandbox_id)
+            self._open[sandbox.sandbox_id] = sandbox
+        try:
+            await anyio.lowlevel.checkpoint()
+        except asyncio.CancelledError:
+            with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
+                await asyncio.gather(*(self._kill(each.sandbox_id) for each in made))
+                await asyncio.gather(*(self.forget(each.sandbox_id) for each in made))
+            raise
+        return made
 
     async def forget(self, sandbox_id: str) -> None:
         """It is killed."""
@@ -57,9 +81,11 @@ class Sandboxes:
 
     async def leave(self) -> None:
         """Close the connections. Where that was asked for, first kill what the client made."""
-        if self.access.kill_at_exit:
-            await asyncio.gather(*(self._kill(each) for each in list(self.made)))
-        await asyncio.gather(*(each.close() for each in self._open.values()), return_exceptions=True)
+        with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
+            if self.access.kill_at_exit:
+                await asyncio.gather(*(self._kill(each) for each in list(self.made)))
+            await asyncio.gather(*(each.close() for each in self._open.values()), return_exceptions=True)
+        self.left.set()
 
     async def _kill(self, sandbox_id: str) -> None:
         try:

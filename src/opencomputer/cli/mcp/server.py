@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -26,6 +27,8 @@ You have one sandbox: an isolated Linux machine in which any command may be run 
 computer. Work in it with run_command, write_file and read_file.
 """
 
+_LEAVING_SECONDS = 40.0
+
 
 def server_for(sandboxes: Sandboxes) -> MCPServer:
     """The tools that are open to this client."""
@@ -35,7 +38,7 @@ def server_for(sandboxes: Sandboxes) -> MCPServer:
         try:
             yield
         finally:
-            await asyncio.shield(sandboxes.leave())
+            await sandboxes.leave()
 
     only = sandboxes.access.only is not None
     server = MCPServer(
@@ -58,18 +61,30 @@ def server_for(sandboxes: Sandboxes) -> MCPServer:
 
 
 def serve(access: Access) -> None:
-    """Serve one client until it closes its end, or SIGTERM or SIGINT."""
-    with suppress(asyncio.CancelledError):
-        asyncio.run(_serve(access))
+    """Serve one client until it closes its end, or SIGTERM or SIGINT, which end this process."""
+    asyncio.run(_serve(access))
 
 
 async def _serve(access: Access) -> None:
-    serving = asyncio.current_task()
-    assert serving is not None
+    sandboxes = Sandboxes(access)
     loop = asyncio.get_running_loop()
+    told: asyncio.Future[int] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, serving.cancel)
-    await server_for(Sandboxes(access)).run_stdio_async()
+        loop.add_signal_handler(number, _tell, told, number)
+    serving = asyncio.create_task(server_for(sandboxes).run_stdio_async())
+    await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
+    if not told.done():
+        return await serving
+    serving.cancel()
+    left = asyncio.create_task(sandboxes.left.wait())
+    await asyncio.wait({serving, left}, timeout=_LEAVING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    # The thread that waits for the client's next line cannot be called back, and all else would wait for it.
+    os._exit(128 + told.result())
+
+
+def _tell(told: asyncio.Future[int], number: int) -> None:
+    if not told.done():
+        told.set_result(number)
 
 
 def _explaining(function: Callable[..., Awaitable[Result]]) -> Callable[..., Awaitable[Result]]:

@@ -80,16 +80,13 @@ class Tools:
 
         It keeps its files until it is killed. What is used again after it went to sleep goes on as it was.
         """
-        sandbox = await Sandbox.create(
-            template,
-            idle_timeout_seconds,
-            self._sandboxes.access.api_key,
-            self._sandboxes.access.api_url,
-            environment,
-            {"madeBy": "oc mcp"},
-            memory_mb=memory_mb,
-        )
-        self._sandboxes.add(sandbox)
+        access = self._sandboxes.access
+
+        async def create() -> list[Sandbox]:
+            options = (template, idle_timeout_seconds, access.api_key, access.api_url, environment)
+            return [await Sandbox.create(*options, {"madeBy": "oc mcp"}, memory_mb=memory_mb)]
+
+        (sandbox,) = await self._sandboxes.add(create())
         return {"sandbox_id": sandbox.sandbox_id, "status": sandbox.status}
 
     async def list_sandboxes(self) -> Result:
@@ -156,10 +153,10 @@ class Tools:
                 skip = max(0, skip - len(piece))
                 if len(content) > MAX_FILE_BYTES:
                     break
-        shown = bytes(content[:MAX_FILE_BYTES])
-        result: Result = {"path": path, "content": shown.decode("utf-8", errors="replace")}
-        if len(content) > MAX_FILE_BYTES:
-            result["next_offset"] = offset + MAX_FILE_BYTES
+        end = _end_of_page(content)
+        result: Result = {"path": path, "content": content[:end].decode("utf-8", errors="replace")}
+        if len(content) > end:
+            result["next_offset"] = offset + end
         return result
 
     async def write_file(
@@ -193,9 +190,7 @@ class Tools:
         For trying several ways from the same point. Name the sandbox by sandbox_id from then on.
         """
         sandbox = await self._sandboxes.get(sandbox_id)
-        copies = await sandbox.fork(count)
-        for each in copies:
-            self._sandboxes.add(each)
+        copies = await self._sandboxes.add(sandbox.fork(count))
         return {"source": sandbox.sandbox_id, "sandbox_ids": [each.sandbox_id for each in copies]}
 
     async def create_checkpoint(
@@ -259,3 +254,11 @@ class Tools:
         await sandbox.kill()
         await self._sandboxes.forget(sandbox_id)
         return {"sandbox_id": sandbox_id, "killed": True}
+
+
+def _end_of_page(content: bytearray) -> int:
+    """How much of it is shown: all, or so much that no character of UTF-8 is torn in two."""
+    if len(content) <= MAX_FILE_BYTES:
+        return len(content)
+    inside = (at for at in range(MAX_FILE_BYTES, MAX_FILE_BYTES - 4, -1) if content[at] & 0xC0 != 0x80)
+    return next(inside, MAX_FILE_BYTES)
