@@ -72,6 +72,7 @@ def test_damage_fails_the_command(oc: Oc, data: Path, tmp_path: Path) -> None:
     outcome = oc("backup", "verify", str(tmp_path / "vault"))
     assert outcome.exit_code == 1
     assert "is damaged: opencomputer.db: its content is not what was put there" in outcome.stderr
+    assert f"objects/{largest.name}" in outcome.stderr
 
 
 def test_a_newer_database_is_refused_by_every_command_that_opens_it(

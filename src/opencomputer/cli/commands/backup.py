@@ -140,7 +140,9 @@ def verify(context: typer.Context, source: Path = _PLACE, backup: str | None = _
             verified = verify_backup(source, backup, progress.advance)
     if verified.faults:
         shown = "; ".join(verified.faults[:5])
-        raise CommandError(f"backup {verified.manifest.id} is damaged: {shown}")
+        raise CommandError(
+            f"backup {verified.manifest.id} is damaged: {shown}", hint=_mending(source, verified.digests)
+        )
     value: dict[str, Any] = {**_view(verified.manifest), "faults": []}
     output.success(
         value, f"backup {verified.manifest.id} is whole: {text.size(verified.manifest.size_bytes)}"
@@ -153,7 +155,10 @@ def list_all(context: typer.Context, source: Path = _PLACE) -> None:
     with _explained():
         from opencomputer.server.backups.verify import list_backups
 
-        found = list_backups(source)
+        listed = list_backups(source)
+    for each in listed.damaged:
+        output.note(f"Cannot be read: {each}")
+    found = listed.manifests
     rows = [
         [each.id, each.created_at, text.size(each.size_bytes), each.program, each.schema, each.keys]
         for each in found
@@ -187,6 +192,14 @@ def add_to(app: typer.Typer) -> None:
     ):
         group.command(name)(command)
     app.add_typer(group, name="backup")
+
+
+def _mending(source: Path, digests: Sequence[str]) -> str:
+    if not source.is_dir() or not digests:
+        return "Make another backup while the node has everything."
+    more = f" and {len(digests) - 1} more" if len(digests) > 1 else ""
+    what = f"{source}/objects/{digests[0]}{more}"
+    return f"Remove {what}: the next `oc backup create` copies what is not there, if the node still has it."
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -32,15 +33,32 @@ def copy(source: IO[bytes], target: Path, progress: Progress = nothing_told) -> 
     with open(os.open(target, flags, 0o600), "wb", buffering=0) as written:
         while block := source.read(_BLOCK):
             digest.update(block)
-            if block == _ZEROS[: len(block)]:
-                os.lseek(written.fileno(), len(block), os.SEEK_CUR)
-            else:
-                _write(written.fileno(), block)
+            with failing_at(target):
+                _add(written.fileno(), block)
             size += len(block)
             progress(len(block))
-        os.ftruncate(written.fileno(), size)
-        os.fsync(written.fileno())
+        with failing_at(target):
+            os.ftruncate(written.fileno(), size)
+            os.fsync(written.fileno())
     return digest.hexdigest(), size
+
+
+@contextmanager
+def failing_at(file: Path) -> Generator[None]:
+    """Name the file in failures that name none: of a full disk must be said which."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(file)
+        raise
+
+
+def _add(descriptor: int, block: bytes) -> None:
+    if block == _ZEROS[: len(block)]:
+        os.lseek(descriptor, len(block), os.SEEK_CUR)
+    else:
+        _write(descriptor, block)
 
 
 def _write(descriptor: int, block: bytes) -> None:

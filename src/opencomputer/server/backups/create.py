@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from opencomputer.server.backups import keys as key_files
 from opencomputer.server.backups.copying import Progress, nothing_told
-from opencomputer.server.backups.errors import BackupError
+from opencomputer.server.backups.errors import BackupDamaged, BackupError
 from opencomputer.server.backups.manifest import DATABASE, Entry, Manifest, TemplateBuild
 from opencomputer.server.backups.pinning import Pinned, pinned
-from opencomputer.server.backups.vault import Writer, writing
+from opencomputer.server.backups.vault import Reader, Writer, writing
 from opencomputer.server.stores.artefacts.archive import pack
 from opencomputer.server.templates.catalogue import DESCRIPTION_FILE, Template, list_templates
 
@@ -63,14 +64,15 @@ def create_backup(
     node: NodePlace, target: Path, options: BackupOptions = BackupOptions(), watcher: Watcher = UNWATCHED
 ) -> Made:
     """Raises BackupError, OSError. A backup that is not finished is none, and does no harm."""
-    with pinned(node.data) as moment, writing(target) as writer:
+    with pinned(node.data) as moment, _keys(moment, options) as keys, writing(target) as writer:
         templates = _needed_templates(node, moment)
         watcher.total(sum(_size(file) for file in [moment.database, *moment.files.values()]))
         making = _Making(writer, watcher.progress)
         making.put(DATABASE, moment.database)
         for path, file in sorted(moment.files.items()):
             making.put_once(path, file)
-        where = _put_keys(making, moment, options)
+        if keys is not None:
+            _put_keys(making, moment.folder, keys)
         included = _put_templates(making, moment.folder, templates) if options.with_templates else set[str]()
         now = datetime.now(UTC)
         manifest = Manifest(
@@ -78,7 +80,7 @@ def create_backup(
             created_at=now.isoformat(timespec="seconds"),
             program=node.program,
             schema=moment.facts.schema,
-            keys=where,
+            keys=_place_of_keys(options),
             entries=making.entries,
             templates=_builds(templates, included),
             missing=moment.missing,
@@ -113,15 +115,31 @@ class _Making:
             self.put(path, file)
 
 
-def _put_keys(making: _Making, moment: Pinned, options: BackupOptions) -> str:
+@contextmanager
+def _keys(moment: Pinned, options: BackupOptions) -> Generator[bytes | None]:
+    """What of the keys goes into the backup. A file of their own goes again with a backup that fails."""
     content = key_files.to_bytes(moment.private, options.passphrase)
+    if options.separate_keys is None:
+        yield content
+        return
+    key_files.write_separately(content, options.separate_keys)
+    try:
+        yield None
+    except BaseException:
+        options.separate_keys.unlink(missing_ok=True)
+        raise
+
+
+def _place_of_keys(options: BackupOptions) -> str:
     if options.separate_keys is not None:
-        key_files.write_separately(content, options.separate_keys)
         return "separate"
-    file = moment.folder / KEYS
+    return "included" if options.passphrase is None else "sealed"
+
+
+def _put_keys(making: _Making, folder: Path, content: bytes) -> None:
+    file = folder / KEYS
     file.write_bytes(content)
     making.put(KEYS, file)
-    return "included" if options.passphrase is None else "sealed"
 
 
 def _needed_templates(node: NodePlace, moment: Pinned) -> Mapping[tuple[str, str], Template | None]:
@@ -161,13 +179,16 @@ def _size(file: Path) -> int:
     return file.stat().st_size
 
 
-def newest(manifests: Sequence[Manifest], wanted: str | None) -> Manifest:
+def newest(reader: Reader, wanted: str | None) -> Manifest:
     """The backup with this id, or the newest. Raises BackupError."""
-    if not manifests:
+    ids = reader.ids()
+    if not ids:
         raise BackupError("there is no finished backup in it")
-    if wanted is None:
-        return manifests[-1]
-    for manifest in manifests:
-        if manifest.id == wanted:
-            return manifest
-    raise BackupError(f"there is no backup {wanted}; there are {', '.join(each.id for each in manifests)}")
+    if wanted is not None and wanted not in ids:
+        raise BackupError(f"there is no backup {wanted}; there are {', '.join(ids)}")
+    try:
+        return reader.manifest(wanted or ids[-1])
+    except BackupDamaged as error:
+        if wanted is not None or len(ids) == 1:
+            raise
+        raise BackupDamaged(f"{error}; for the one before it give --backup {ids[-2]}") from error

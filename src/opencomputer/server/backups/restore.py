@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -32,6 +33,8 @@ from opencomputer.server.templates.catalogue import (
 )
 
 _BLOCK = 4 << 20
+_NOTHING = frozenset({LOCK, "lost+found"})
+"""What a folder has and is empty all the same: the disk's own, and the lock of a restore that was killed."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def restore_backup(
     A node does not start on a folder that is not finished; the next restore clears it and begins anew.
     """
     with reading(source) as reader:
-        manifest = newest(reader.manifests(), options.backup)
+        manifest = newest(reader, options.backup)
         _check_version(manifest)
         private = _private(reader, manifest, options)
         with _claimed(node.data, manifest):
@@ -92,8 +95,22 @@ def _private(reader: Reader, manifest: Manifest, options: RestoreOptions) -> Map
     entry = manifest.entry(KEYS)
     if entry is None:
         raise BackupError("the keys of this backup were kept elsewhere: name their file with --keys")
+    _check(reader, entry)
     with reader.open(entry.digest) as content:
         return key_files.from_bytes(content.read(), options.passphrase)
+
+
+def _check(reader: Reader, entry: Entry) -> None:
+    with reader.open(entry.digest) as content:
+        found = hashlib.sha256()
+        while block := content.read(_BLOCK):
+            found.update(block)
+    _compare(entry, found.hexdigest())
+
+
+def _compare(entry: Entry, digest: str) -> None:
+    if digest != entry.digest:
+        raise BackupDamaged(f"{entry.path} in the backup is damaged: its content is not what was put there")
 
 
 class _claimed:
@@ -107,21 +124,34 @@ class _claimed:
 
     def __enter__(self) -> None:
         self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not self._marker.exists() and (found := sorted(os.listdir(self._data))):
-            raise TargetInUse(
-                f"{self._data} is not empty (it has {', '.join(found[:3])}). A backup is restored into an "
-                "empty folder only: move this one away, or name another with --data"
-            )
-        # The marker is there before anything else, so that a folder that has it was never a node's.
-        copy(io.BytesIO(json.dumps({"backup": self._manifest.id}).encode()), self._marker)
-        sync_folder(self._data)
+        self._refuse_what_is_used()
         try:
             self._lock.__enter__()
         except Held:
             raise TargetInUse(f"{self._data} is being restored into, or used by a server") from None
+        try:
+            self._begin()
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+
+    def _begin(self) -> None:
+        # Again, now that no node can start here: one may have, and ended, in between.
+        self._refuse_what_is_used()
+        # The marker is there before anything else, so that a folder that has it was never a node's.
+        copy(io.BytesIO(json.dumps({"backup": self._manifest.id}).encode()), self._marker)
+        sync_folder(self._data)
         for name in os.listdir(self._data):
-            if name not in (UNFINISHED, LOCK):
+            if name != UNFINISHED and name not in _NOTHING:
                 _remove(self._data / name)
+
+    def _refuse_what_is_used(self) -> None:
+        found = sorted(name for name in os.listdir(self._data) if name not in _NOTHING)
+        if found and UNFINISHED not in found:
+            raise TargetInUse(
+                f"{self._data} is not empty (it has {', '.join(found[:3])}). A backup is restored into an "
+                "empty folder only: move this one away, or name another with --data"
+            )
 
     def __exit__(self, *raised: object) -> None:
         try:
@@ -157,8 +187,7 @@ def _fill(reader: Reader, manifest: Manifest, node: NodePlace, watcher: Watcher)
 def _copy(reader: Reader, entry: Entry, target: Path, watcher: Watcher = UNWATCHED) -> None:
     with closing(reader.open(entry.digest)) as content:
         digest, _ = copy(content, target, watcher.progress)
-    if digest != entry.digest:
-        raise BackupDamaged(f"{entry.path} in the backup is damaged: its content is not what was put there")
+    _compare(entry, digest)
 
 
 def _write_private(data: Path, private: Mapping[str, bytes]) -> None:
@@ -195,6 +224,7 @@ def _fill_templates(reader: Reader, manifest: Manifest, templates: Path) -> None
             or find_template(templates, build.name, build.hash) is not None
         ):
             continue
+        _check(reader, archive)
         folder = templates / build.name
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f"{HALF_BUILT_PREFIX}{build.hash}-{secrets.token_hex(4)}"

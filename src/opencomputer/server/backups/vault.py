@@ -10,11 +10,18 @@ import io
 import os
 import tarfile
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol
 
-from opencomputer.server.backups.copying import Progress, copy, digest_of, nothing_told, sync_folder
+from opencomputer.server.backups.copying import (
+    Progress,
+    copy,
+    digest_of,
+    failing_at,
+    nothing_told,
+    sync_folder,
+)
 from opencomputer.server.backups.errors import BackupDamaged, BackupError
 from opencomputer.server.backups.manifest import Entry, Manifest, read_manifest
 from opencomputer.server.host.locks import Held, exclusive_now
@@ -38,8 +45,12 @@ class Writer(Protocol):
 class Reader(Protocol):
     """Backups that were made."""
 
-    def manifests(self) -> Sequence[Manifest]:
-        """Oldest first. Raises BackupError."""
+    def ids(self) -> Sequence[str]:
+        """Oldest first."""
+        ...
+
+    def manifest(self, id: str) -> Manifest:
+        """Of one of them. Raises BackupDamaged, and BackupError for that of a newer program."""
         ...
 
     def open(self, digest: str) -> IO[bytes]:
@@ -59,7 +70,9 @@ def writing(target: Path) -> Generator[Writer]:
     for folder in (target, target / _OBJECTS, target / _BACKUPS):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone(target):
-        yield FolderVault(target)
+        vault = FolderVault(target)
+        vault.clear()
+        yield vault
 
 
 @contextmanager
@@ -95,9 +108,17 @@ class FolderVault:
             raise BackupError(f"{folder} holds no backups")
         self._earlier: dict[str, Entry] | None = None
 
-    def manifests(self) -> Sequence[Manifest]:
-        files = sorted((self._folder / _BACKUPS).glob("*.json"))
-        return [read_manifest(file.read_bytes(), str(file)) for file in files]
+    def ids(self) -> Sequence[str]:
+        return sorted(file.stem for file in (self._folder / _BACKUPS).glob("[!.]*.json"))
+
+    def manifest(self, id: str) -> Manifest:
+        file = self._folder / _BACKUPS / f"{id}.json"
+        return read_manifest(file.read_bytes(), str(file))
+
+    def clear(self) -> None:
+        """Remove what a backup that was cut short has left. Only for who is alone here."""
+        for file in [*self._objects.glob(".draft-*"), *(self._folder / _BACKUPS).glob(".*")]:
+            file.unlink()
 
     def open(self, digest: str) -> IO[bytes]:
         try:
@@ -107,8 +128,11 @@ class FolderVault:
 
     def known(self, path: str, size_bytes: int) -> Entry | None:
         if self._earlier is None:
-            found = (entry for manifest in self.manifests() for entry in manifest.entries)
-            self._earlier = {entry.path: entry for entry in found}
+            self._earlier = {}
+            for id in self.ids():
+                # One that is damaged is no reason to make no others.
+                with suppress(BackupDamaged):
+                    self._earlier |= {entry.path: entry for entry in self.manifest(id).entries}
         entry = self._earlier.get(path)
         usable = entry is not None and entry.size_bytes == size_bytes and self._has(entry)
         return entry if usable else None
@@ -121,9 +145,12 @@ class FolderVault:
 
     def put(self, path: str, file: Path, progress: Progress = nothing_told) -> Entry:
         draft = self._objects / f".draft-{os.getpid()}"
-        with open(file, "rb") as source:
-            digest, size = copy(source, draft, progress)
-        draft.replace(self._objects / digest)
+        try:
+            with open(file, "rb") as source:
+                digest, size = copy(source, draft, progress)
+            draft.replace(self._objects / digest)
+        finally:
+            draft.unlink(missing_ok=True)
         return Entry(path, size, digest)
 
     def finish(self, manifest: Manifest) -> None:
@@ -134,13 +161,16 @@ class FolderVault:
         sync_folder(self._folder / _BACKUPS)
 
     def prune(self, keep: int) -> tuple[int, int]:
-        """Remove all but the newest backups and what only they had. Returns how many, and how many bytes."""
+        """Remove all but the newest backups and what only they had. Returns how many, and how many bytes.
+
+        Raises BackupError when one that stays is damaged, and removes nothing: what it has is not known.
+        """
         with _alone(self._folder):
-            manifests = self.manifests()
-            gone = manifests[: max(0, len(manifests) - keep)]
-            kept = manifests[len(gone) :]
-            for manifest in gone:
-                (self._folder / _BACKUPS / f"{manifest.id}.json").unlink()
+            ids = self.ids()
+            gone = ids[: max(0, len(ids) - keep)]
+            kept = [self.manifest(id) for id in ids[len(gone) :]]
+            for id in gone:
+                (self._folder / _BACKUPS / f"{id}.json").unlink()
             wanted = {entry.digest for manifest in kept for entry in manifest.entries}
             freed = 0
             for file in self._objects.iterdir():
@@ -160,9 +190,10 @@ def _writing_tar(target: Path) -> Generator[Writer]:
     try:
         with open(os.open(draft, flags, 0o600), "wb") as stream:
             with tarfile.open(fileobj=stream, mode="w:", format=tarfile.PAX_FORMAT) as archive:
-                yield _TarWriter(archive)
-            stream.flush()
-            os.fsync(stream.fileno())
+                yield _TarWriter(archive, target)
+            with failing_at(target):
+                stream.flush()
+                os.fsync(stream.fileno())
         draft.rename(target)
         sync_folder(target.parent)
     finally:
@@ -170,8 +201,9 @@ def _writing_tar(target: Path) -> Generator[Writer]:
 
 
 class _TarWriter:
-    def __init__(self, archive: tarfile.TarFile) -> None:
+    def __init__(self, archive: tarfile.TarFile, target: Path) -> None:
         self._archive = archive
+        self._target = target
         self._written: set[str] = set()
 
     def known(self, path: str, size_bytes: int) -> Entry | None:
@@ -181,7 +213,7 @@ class _TarWriter:
         entry = Entry(path, file.stat().st_size, digest_of(file))
         if entry.digest not in self._written:
             self._written.add(entry.digest)
-            with open(file, "rb") as source:
+            with open(file, "rb") as source, failing_at(self._target):
                 self._archive.addfile(_member(f"{_OBJECTS}/{entry.digest}", entry.size_bytes), source)
         progress(entry.size_bytes)
         return entry
@@ -206,9 +238,13 @@ class _TarReader:
         except (OSError, tarfile.TarError) as error:
             raise BackupDamaged(f"{path} is damaged: {error}") from error
 
-    def manifests(self) -> Sequence[Manifest]:
-        names = sorted(name for name in self._members if name.startswith(f"{_BACKUPS}/"))
-        return [read_manifest(self._content(name).read(), f"{self._path}: {name}") for name in names]
+    def ids(self) -> Sequence[str]:
+        names = (name for name in self._members if name.startswith(f"{_BACKUPS}/"))
+        return sorted(name.removeprefix(f"{_BACKUPS}/").removesuffix(".json") for name in names)
+
+    def manifest(self, id: str) -> Manifest:
+        name = f"{_BACKUPS}/{id}.json"
+        return read_manifest(self._content(name).read(), f"{self._path}: {name}")
 
     def open(self, digest: str) -> IO[bytes]:
         return self._content(f"{_OBJECTS}/{digest}")

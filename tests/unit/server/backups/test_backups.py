@@ -168,7 +168,7 @@ async def test_a_second_backup_copies_only_what_is_new(node: Node, tmp_path: Pat
     assert keys is not None
     assert second.new_bytes == database.size_bytes + keys.size_bytes + len(b"three")
     assert second.new_bytes < first.new_bytes
-    assert [each.id for each in list_backups(tmp_path / "vault")] == sorted(
+    assert [each.id for each in list_backups(tmp_path / "vault").manifests] == sorted(
         [first.manifest.id, second.manifest.id]
     )
 
@@ -352,7 +352,7 @@ async def test_old_backups_are_removed_with_what_only_they_had(node: Node, tmp_p
     removed, freed = FolderVault(tmp_path / "vault").prune(1)
     assert removed == 1
     assert freed > 3 << 20
-    assert [each.id for each in list_backups(tmp_path / "vault")] == [last.manifest.id]
+    assert [each.id for each in list_backups(tmp_path / "vault").manifests] == [last.manifest.id]
     assert verify_backup(tmp_path / "vault").faults == []
 
 
