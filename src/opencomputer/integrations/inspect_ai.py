@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import override
 
 from opencomputer.integrations.access import file_errors, require
-from opencomputer.integrations.programs import Limits, Program, run
+from opencomputer.integrations.programs import Limits, Program, ProgramLost, run
 from opencomputer.sdk.errors import NotFoundError, SandboxStoppedError
 from opencomputer.sdk.sandbox import Sandbox
 
@@ -128,12 +128,13 @@ class OpenComputerSandbox(SandboxEnvironment):
     @classmethod
     async def cli_cleanup(cls, id: str | None) -> None:
         """Kill one sandbox, or all of them that Inspect has made, whoever's they are."""
-        for each in await Sandbox.list():
-            sandbox_id = str(each["sandboxID"])
-            found = sandbox_id == id if id else _is_ours(each)
-            if found:
-                await _kill([await Sandbox.connect(sandbox_id)])
-                print(f"removed {sandbox_id}")
+        listed = await Sandbox.list()
+        found = [each for each in listed if (each["sandboxID"] == id if id else _is_ours(each))]
+        if id and not found:
+            print(f"there is no sandbox {id}")
+        for each in found:
+            await _kill([await Sandbox.connect(str(each["sandboxID"]))])
+            print(f"removed {each['sandboxID']}")
 
     @override
     @classmethod
@@ -241,11 +242,10 @@ async def _kill(sandboxes: Iterable[Sandbox]) -> None:
 
 
 async def _end(sandbox: Sandbox) -> None:
-    try:
-        await sandbox.kill()
-    finally:
-        await sandbox.close()
+    """One that cannot be killed now stays open: the end of the task tries again."""
+    await sandbox.kill()
     (_running.get() or {}).pop(sandbox.sandbox_id, None)
+    await sandbox.close()
 
 
 def _is_ours(description: Mapping[str, object]) -> bool:
@@ -258,5 +258,5 @@ async def _reachable() -> AsyncGenerator[None]:
     """Tell Inspect when it is the sandbox that failed, and not what was done in it."""
     try:
         yield
-    except (SandboxStoppedError, NotFoundError, httpx.TransportError) as error:
+    except (SandboxStoppedError, NotFoundError, ProgramLost, httpx.TransportError) as error:
         raise SandboxUnavailableError(str(error)) from error

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
+
+from opencomputer.sdk.http import httpx
 
 if TYPE_CHECKING:
     from opencomputer.sdk.exec_session import ExecSession
@@ -106,10 +108,7 @@ class _Run:
         try:
             code = await self._exit_code(session)
         finally:
-            with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
-                await session.kill()
-                await session.done
-                await session.close()
+            await _end(session)
         return Ended(code, bytes(self._stdout), bytes(self._stderr), self._overflow.is_set())
 
     async def _exit_code(self, session: ExecSession) -> int:
@@ -139,6 +138,15 @@ class _Run:
             self._overflow.set()
 
 
+async def _end(session: ExecSession) -> None:
+    """Whatever ended the program, or the way to it, is the reason, and not what fails here because of it."""
+    with anyio.move_on_after(_CLEANUP_SECONDS, shield=True), suppress(httpx.HTTPError):
+        await session.kill()
+        await session.done
+    with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
+        await session.close()
+
+
 def as_user(user: str) -> list[str]:
     """What to put before a command that is to run as somebody else. No search path can replace it."""
     return [_SUDO, "-n", "-u", user, "--"]
@@ -161,9 +169,9 @@ async def _input_file(sandbox: Sandbox, content: bytes | None) -> AsyncGenerator
         yield _NO_INPUT
         return
     file = f"/tmp/.input-{secrets.token_hex(8)}"
-    await sandbox.files.write(file, content)
     try:
+        await sandbox.files.write(file, content)
         yield file
     finally:
-        with anyio.move_on_after(_CLEANUP_SECONDS, shield=True):
+        with anyio.move_on_after(_CLEANUP_SECONDS, shield=True), suppress(httpx.HTTPError):
             await sandbox.files.remove(file)

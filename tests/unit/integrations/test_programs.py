@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import httpx
 import pytest
 
 from opencomputer.integrations.programs import Limits, Program, ProgramLost, ProgramTimeout, run
@@ -23,7 +24,11 @@ class Files:
     async def write(self, path: str, content: bytes) -> None:
         self.written[path] = content
 
+    unreachable: bool = False
+
     async def remove(self, path: str) -> None:
+        if self.unreachable:
+            raise httpx.ConnectError("refused")
         self.removed.append(path)
 
 
@@ -32,9 +37,11 @@ class Session:
 
     def __init__(self) -> None:
         self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self.killed = self.closed = False
+        self.killed = self.closed = self.unreachable = False
 
     async def kill(self) -> None:
+        if self.unreachable:
+            raise httpx.ConnectError("refused")
         if not self.done.done():
             self.killed = True
             self.done.set_result(137)
@@ -52,6 +59,7 @@ class Machine:
     asked: dict[str, Any] = field(default_factory=dict[str, Any])
     session: Session | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
+    unreachable_after_start: bool = False
 
     @property
     def exec(self) -> Machine:
@@ -60,6 +68,7 @@ class Machine:
     async def start(self, command: str, **options: Any) -> Session:
         self.asked = {"command": command, **options}
         self.session = Session()
+        self.session.unreachable = self.files.unreachable = self.unreachable_after_start
         self.behave(options["on_stdout"], self.session)
         self.started.set()
         return self.session
@@ -137,6 +146,15 @@ async def test_who_is_late_is_killed_and_what_was_written_is_not_lost() -> None:
 async def test_a_link_that_is_lost_for_good_is_no_end_of_the_program() -> None:
     with pytest.raises(ProgramLost, match="cut"):
         await run(of(ends(-1)), Program(["x"]))
+
+
+async def test_what_fails_while_cleaning_up_is_not_the_reason() -> None:
+    machine = goes_on(b"begun")
+    machine.unreachable_after_start = True
+    with pytest.raises(ProgramTimeout):
+        await run(of(machine), Program(["x"], input=b"y"), Limits(seconds=0.01))
+    assert machine.session is not None
+    assert machine.session.closed
 
 
 async def test_a_cancelled_caller_takes_the_program_along() -> None:

@@ -82,8 +82,8 @@ class OpenComputerSandboxSession(BaseSandboxSession):
     async def remove(self) -> None:
         """End the sandbox for good, unless this has let go of it."""
         if not self._ended:
-            self._ended = True
             await self._sandbox.kill()
+            self._ended = True
             await self._sandbox.close()
 
     @override
@@ -121,7 +121,8 @@ class OpenComputerSandboxSession(BaseSandboxSession):
         yield_time_s: float | None = None,
         max_output_tokens: int | None = None,
     ) -> PtyExecUpdate:
-        return await self._terminals.write(session_id, chars, Patience(yield_time_s, max_output_tokens))
+        async with transported([chars]):
+            return await self._terminals.write(session_id, chars, Patience(yield_time_s, max_output_tokens))
 
     @override
     async def pty_terminate_all(self) -> None:
@@ -216,9 +217,9 @@ class OpenComputerSandboxSession(BaseSandboxSession):
     @override
     async def _shutdown_backend(self) -> None:
         if self.state.options.hibernate_on_exit and not self._ended:
-            self._ended = True
             with suppress(SandboxStoppedError):
                 await self._sandbox.hibernate()
+            self._ended = True
             await self._sandbox.close()
         else:
             await self.remove()

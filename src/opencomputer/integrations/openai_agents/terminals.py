@@ -29,6 +29,9 @@ _START_MILLISECONDS = 10_000
 _WRITE_MILLISECONDS = 250
 # A terminal around a program, which ends with its exit code.
 _IN_TERMINAL = ("script", "-qefc")
+# Of what nobody asks for the newest is kept: so many pieces, small ones put together.
+_KEPT_PIECES = 64
+_PIECE_BYTES = 16 << 10
 # The framework recognises this text.
 _NO_STDIN = "stdin is not available for this process"
 
@@ -55,14 +58,17 @@ class Start:
 class _Process:
     tty: bool
     session: ExecSession | None = None
-    chunks: deque[bytes] = field(default_factory=deque[bytes])
+    chunks: deque[bytes] = field(default_factory=lambda: deque[bytes](maxlen=_KEPT_PIECES))
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     exit_code: int | None = None
     last_used: float = field(default_factory=time.monotonic)
 
     def output(self, data: bytes) -> None:
-        self.chunks.append(data)
+        if self.chunks and len(self.chunks[-1]) + len(data) <= _PIECE_BYTES:
+            self.chunks[-1] += data
+        else:
+            self.chunks.append(data)
         self.news.set()
 
     def ended(self, code: int) -> None:
@@ -155,8 +161,10 @@ class Terminals:
 
 async def _end(process: _Process) -> None:
     if process.session is not None:
-        await process.session.kill()
-        await process.session.close()
+        try:
+            await process.session.kill()
+        finally:
+            await process.session.close()
 
 
 def _milliseconds(patience: Patience, default: int) -> int:
