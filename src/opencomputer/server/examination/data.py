@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import secrets
 import sqlite3
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import sqlalchemy.exc
 from opencomputer.server.contracts.secrets import EncryptedRows, KeyringDamaged
 from opencomputer.server.domain.errors import SecretUnreadable
 from opencomputer.server.examination.check import Check
+from opencomputer.server.examination.saved import look_at_saved
 from opencomputer.server.identity import UNFINISHED, DataFolder
 from opencomputer.server.stores.keyring.file import FileKeyring
 from opencomputer.server.stores.sql.copies import known_schemas, problems_of, schema_of_file
@@ -35,13 +37,33 @@ def check_data(data: Path, *, deep: bool) -> list[Check]:
     if not (data / "opencomputer.db").exists():
         if (data / UNFINISHED).exists():
             return [judge_folder(unfinished=True)]
+        if (data / "node.json").exists():
+            return [judge_folder(problem="opencomputer.db is missing")]
         return [Check("data", "ok", f"No node has worked in {data} yet.")]
-    checks = [judge_folder(unfinished=(data / UNFINISHED).exists()), look_at_database(data, deep=deep)]
-    checks += [look_at_keyring(data), look_at_blobs(data, deep=deep)]
-    return checks
+    unfinished = (data / UNFINISHED).exists()
+    checks = [judge_folder(unfinished=unfinished, problem=_problem_of_identity(data / "node.json"))]
+    checks += [look_at_database(data, deep=deep), look_at_keyring(data)]
+    return [*checks, look_at_blobs(data, deep=deep), look_at_saved(data, deep=deep)]
 
 
-def judge_folder(*, unfinished: bool) -> Check:
+def _problem_of_identity(file: Path) -> str | None:
+    try:
+        known: object = json.loads(file.read_text())
+    except FileNotFoundError:
+        return "node.json is missing"
+    except (OSError, ValueError):
+        return "node.json cannot be read"
+    return None if isinstance(known, dict) and "tag" in known else "node.json does not say which node this is"
+
+
+def judge_folder(*, unfinished: bool = False, problem: str | None = None) -> Check:
+    if problem is not None and not unfinished:
+        return Check(
+            "data",
+            "fail",
+            f"The data folder is damaged: {problem}.",
+            f"{_RESTORE} A node that starts without would begin as a new one.",
+        )
     if not unfinished:
         return Check("data", "ok", "The data folder is whole.")
     return Check(
@@ -56,8 +78,10 @@ def look_at_database(data: Path, *, deep: bool) -> Check:
     file = data / "opencomputer.db"
     try:
         schema = schema_of_file(file)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
         return judge_database("", known_schemas(), [str(error)])
+    if not schema:
+        return judge_database("", known_schemas(), ["it has no tables of a node"])
     return judge_database(schema, known_schemas(), problems_of(file, quick=not deep))
 
 
@@ -96,8 +120,8 @@ async def _look_at_keyring(data: Path) -> Check:
     )
     try:
         values = [value for rows in tables for value in await rows.values()]
-    except sqlalchemy.exc.SQLAlchemyError:
-        # Of an earlier version: its tables are not those of this one yet.
+    except (sqlalchemy.exc.SQLAlchemyError, ValueError):
+        # Of an earlier version, whose tables are not those of this one yet; or damaged, as is told elsewhere.
         values = []
     finally:
         await database.close()

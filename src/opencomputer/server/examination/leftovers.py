@@ -67,7 +67,7 @@ def judge_rules(*, running: bool, table: str | None) -> Check:
 def _tag(data: Path) -> str | None:
     try:
         return str(json.loads((data / "node.json").read_text())["tag"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -75,7 +75,7 @@ def _machines(database: Path) -> frozenset[str]:
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return frozenset(str(row[0]) for row in connection.execute("SELECT id FROM machines"))
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeError):
         return frozenset()
 
 

@@ -139,7 +139,9 @@ def statuses(folder: Path, *, deep: bool = True) -> dict[str, str]:
 
 
 def test_a_sound_folder_is_found_sound(folder: Path) -> None:
-    assert statuses(folder) == dict.fromkeys(("data", "database", "keyring", "saved layers"), "ok")
+    assert statuses(folder) == dict.fromkeys(
+        ("data", "database", "keyring", "saved layers", "saved states"), "ok"
+    )
     assert not list((folder / "artefacts/blobs/incoming").iterdir())
 
 

@@ -49,7 +49,8 @@ def problems_of(database: Path, *, quick: bool = False) -> Sequence[str]:
             check = "quick_check" if quick else "integrity_check"
             found = [str(row[0]) for row in connection.execute(f"PRAGMA {check}")]
             orphans = list(connection.execute("PRAGMA foreign_key_check"))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
+        # SQLite repeats the damaged text in its own words, and those must be read as well.
         return [str(error)]
     problems = [] if found == ["ok"] else found
     return [*problems, *(f"a row of {row[0]} refers to no row of {row[2]}" for row in orphans)]
