@@ -71,6 +71,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Links of the repository become links of the site."""
     source = {path: name for name, path in ROOT_DOCUMENTS.items()}.get(page.file.src_uri)
     origin = PurePosixPath(source or f"docs/{page.file.src_uri}")
+    if page.file.src_uri in GENERATED:
+        # Who searches finds first what explains a thing, and then its fields.
+        page.meta["search"] = {"boost": 0.2}
     if page.file.src_uri == SETTINGS:
         markdown = settings.completed(markdown)
     parts = _CODE.split(markdown)

@@ -15,10 +15,10 @@ from site_reference.tables import code, table
 
 _HEAD = """# Python SDK
 
-`pip install opencomputer-sdk`, then `from opencomputer import Sandbox`. Everything here is typed, and what
-does I/O is asynchronous. The records of durable sessions are in `opencomputer.durable`, those of hosted
-agents in `opencomputer.hosted`. Programs without an event loop import the same names from
-`opencomputer.blocking`, and leave out every `await`.
+`from opencomputer import Sandbox`; [the guide](../guides/python-sdk.md) tells how to install it. Everything
+here is typed, and what does I/O is asynchronous. The records of durable sessions are in
+`opencomputer.durable`, those of hosted agents in `opencomputer.hosted`. Programs without an event loop import
+the same names from `opencomputer.blocking`, and leave out every `await`.
 """
 _LONG = 96
 
