@@ -35,6 +35,7 @@ FOLDERS = {"docs/guides": "docs/quickstart.md", "docs/adr": "docs/adr/0001-one-p
 SETTINGS = "guides/settings.md"
 _LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"^( *```\w+)[ ]+\S.*$", re.MULTILINE)
+_CELL_CODE = re.compile(r"(?<=<code>)[^<]{17,}(?=</code>(?:(?!</?td).)*</td>)", re.DOTALL)
 _CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -80,6 +81,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     # What is between the fences is not looked at; what stands behind their opening is for the tests.
     parts[::2] = [_relinked(part, origin, page, files, config) for part in parts[::2]]
     return _FENCE.sub(r"\1", "".join(parts))
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Long names in tables may be broken where their words end, and nowhere else."""
+    return _CELL_CODE.sub(lambda code: re.sub(r"([_/])(?=\w)", r"\1<wbr>", code[0]), html)
 
 
 def _paths(nav: Any) -> Iterator[str]:

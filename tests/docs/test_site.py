@@ -97,6 +97,12 @@ def test_every_setting_is_there_with_what_it_may_be(site: Path) -> None:
     assert "HOST:PORT, for instance 127.0.0.1:8080" in text
 
 
+def test_long_names_in_tables_are_broken_between_their_words_only(site: Path) -> None:
+    html = (site / "guides/settings.html").read_text()
+    assert "<code>OPENCOMPUTER_<wbr>TRUSTED_<wbr>PROXIES</code>" in html
+    assert "<wbr>" not in (site / "quickstart.html").read_text().partition("<table")[0]
+
+
 def test_a_setting_that_only_the_page_knows_is_an_error() -> None:
     page = (REPOSITORY / "docs/guides/settings.md").read_text()
     with pytest.raises(settings.SettingsDiffer, match="OPENCOMPUTER_NOTHING"):
