@@ -32,14 +32,14 @@ _PIP = f"{sys.executable} -m pip install --upgrade"
     ],
 )
 def test_an_installation_is_updated_from_where_it_came(came_from: dict[str, Any], command: str) -> None:
-    assert install_command(Path("/home/me/.venv"), came_from) == command
+    assert install_command(Path("/opt/.venv"), came_from) == command
 
 
 @pytest.mark.parametrize(
     ("prefix", "command"),
     [
-        ("/home/me/.local/pipx/venvs/opencomputer-sdk", "pipx upgrade opencomputer-sdk"),
-        ("/home/me/.local/share/uv/tools/opencomputer-sdk", "uv tool upgrade opencomputer-sdk"),
+        ("/opt/pipx/venvs/opencomputer-sdk", "pipx upgrade opencomputer-sdk"),
+        ("/opt/share/uv/tools/opencomputer-sdk", "uv tool upgrade opencomputer-sdk"),
     ],
 )
 def test_what_a_tool_has_installed_the_tool_updates(prefix: str, command: str) -> None:
