@@ -12,6 +12,7 @@ from opencomputer.server.contracts.stores import MachineRow, MachineState
 from opencomputer.server.domain import naming
 from opencomputer.server.domain.access import ApiKey, Organisation
 from opencomputer.server.domain.layers import LayerId, MemoryId
+from opencomputer.server.domain.lifecycle_webhooks import Webhook, new_webhook_id
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState
 from opencomputer.server.domain.secrets import Ciphertext, Secret, SecretStore
 from opencomputer.server.domain.snapshot import (
@@ -130,6 +131,25 @@ def secret(store_id: SecretStoreId, **changes: Any) -> Secret:
         name="A_KEY",
         ciphertext=Ciphertext(1, secrets.token_bytes(40)),
         hosts=(),
+        created_at=NOON,
+        updated_at=NOON,
+    )
+    return replace(row, **changes)
+
+
+def webhook(org_id: OrgId, **changes: Any) -> Webhook:
+    row = Webhook(
+        id=new_webhook_id(),
+        org_id=org_id,
+        name="a name",
+        url="https://example.com",
+        types=(),
+        sandbox_id=None,
+        enabled=True,
+        headers={"X-A": "1"},
+        secrets=((Ciphertext(1, secrets.token_bytes(8)), None),),
+        idempotency_key=None,
+        request_hash=None,
         created_at=NOON,
         updated_at=NOON,
     )

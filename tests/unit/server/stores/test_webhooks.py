@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import pairwise
@@ -13,11 +12,10 @@ from sqlalchemy.exc import DBAPIError
 
 from opencomputer.server.domain.errors import Conflict
 from opencomputer.server.domain.lifecycle_events import preview_changed
-from opencomputer.server.domain.lifecycle_webhooks import Message, Webhook, new_webhook_id
+from opencomputer.server.domain.lifecycle_webhooks import Message, Webhook
 from opencomputer.server.domain.naming import new_preview_id
 from opencomputer.server.domain.previews import Preview
 from opencomputer.server.domain.sandbox import Sandbox, SandboxShape, SandboxState, StopReason
-from opencomputer.server.domain.secrets import Ciphertext
 from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
 from opencomputer.server.stores.sql import tables
 from opencomputer.server.stores.sql.database import Database
@@ -57,21 +55,7 @@ class Kept:
         return made
 
     def new_webhook(self, **changes: object) -> Webhook:
-        made = Webhook(
-            id=new_webhook_id(),
-            org_id=self.org_id,
-            name="a name",
-            url="https://example.com",
-            types=(),
-            sandbox_id=None,
-            enabled=True,
-            headers={"X-A": "1"},
-            secrets=((Ciphertext(1, secrets.token_bytes(8)), None),),
-            idempotency_key=None,
-            request_hash=None,
-            created_at=rows.NOON,
-            updated_at=rows.NOON,
-        )
+        made = rows.webhook(self.org_id)
         return replace(made, **changes)  # pyright: ignore[reportArgumentType] - names are fields
 
     async def sandbox(self, **changes: object) -> Sandbox:
