@@ -6,20 +6,27 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from opencomputer.cli import terminal
 from opencomputer.cli.failures import LINK_LOST
 from opencomputer.cli.following import StreamWriter
-from opencomputer.sdk.errors import OpenComputerError, UnavailableError
+from opencomputer.cli.text import harmless
+from opencomputer.sdk.errors import OpenComputerError, RateLimitError, UnavailableError
 from opencomputer.sdk.http import httpx
 from opencomputer.sdk.pty import Pty, PtySession
 from opencomputer.sdk.sandbox_link import SandboxLink
 from opencomputer.sdk.terminal_ends import LinkLostError
 
 _READ_BYTES = 4096
-REDIAL_DELAYS_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0)
+_INTERRUPT_KEY = 3
+_FIRST_DELAY_SECONDS = 0.25
+_LONGEST_DELAY_SECONDS = 4.0
+_REDIAL_SECONDS = 300.0
+# A link that is back within a second is nothing to trouble a person with.
+_SILENT_ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,15 @@ class TerminalRequest:
     session_id: str | None = None
 
 
+def redial_delays() -> Iterator[float]:
+    """How long to wait before each attempt to open a lost link again: soon at first, and for five minutes."""
+    delay, waited = _FIRST_DELAY_SECONDS, 0.0
+    while waited < _REDIAL_SECONDS:
+        yield delay
+        waited += delay
+        delay = min(2 * delay, _LONGEST_DELAY_SECONDS)
+
+
 async def run_terminal(link: SandboxLink, request: TerminalRequest) -> int:
     """Be the terminal until its shell ends (0), the link is lost (255) or the person leaves (0)."""
     descriptor = sys.stdin.fileno()
@@ -37,15 +53,13 @@ async def run_terminal(link: SandboxLink, request: TerminalRequest) -> int:
     console = _Console(session, descriptor)
     with terminal.raw_mode(descriptor), StreamWriter(sys.stdout.buffer) as out:
         code = await console.run(out)
-    if console.left:
+    again = f"`oc shell {link.sandbox_id} --attach {session.session_id}` takes it up."
+    if console.left.is_set():
         await session.detach()
-        print(
-            f"\nLeft it running. `oc shell {link.sandbox_id} --attach {session.session_id}` takes it up.",
-            file=sys.stderr,
-        )
+        print(f"\nLeft it running. {again}", file=sys.stderr)
     elif code == LINK_LOST:
         await session.detach()
-        print("\nThe link to the sandbox was lost.", file=sys.stderr)
+        print(f"\nThe link to the sandbox was lost{console.refusal or f'. {again}'}", file=sys.stderr)
     else:
         with suppress(httpx.HTTPError):
             await session.close()
@@ -56,14 +70,16 @@ class _Console:
     """The local side: keys, size and the end."""
 
     def __init__(self, session: PtySession, descriptor: int) -> None:
-        self.left = False
+        self.left = asyncio.Event()
+        self.refusal = ""
         self._session = session
         self._descriptor = descriptor
         self._watcher = terminal.EscapeWatcher()
-        self._keys: asyncio.Queue[bytes] = asyncio.Queue()
         self._resized = asyncio.Event()
         self._linked = True
+        self._told_of_loss = False
         self._typed = b""
+        self._to_send = asyncio.Event()
 
     async def run(self, out: StreamWriter) -> int:
         """Pass keys, sizes and output on until the end of any of them."""
@@ -72,7 +88,7 @@ class _Console:
         loop.add_signal_handler(signal.SIGWINCH, self._resized.set)
         # The terminal must be set right again before the process ends; leaving does both.
         for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._leave)
+            loop.add_signal_handler(number, self.left.set)
         try:
             return await self._until_the_end(out)
         finally:
@@ -82,13 +98,15 @@ class _Console:
 
     async def _until_the_end(self, out: StreamWriter) -> int:
         showing = asyncio.create_task(self._show(out))
-        typing = asyncio.create_task(self._type())
-        resizing = asyncio.create_task(self._resize())
-        await asyncio.wait([showing, typing], return_when=asyncio.FIRST_COMPLETED)
-        code = showing.result() if showing.done() else typing.result() or 0
-        for task in (showing, typing, resizing):
+        leaving = asyncio.create_task(self.left.wait())
+        others = [asyncio.create_task(self._type()), asyncio.create_task(self._resize())]
+        await asyncio.wait([showing, leaving], return_when=asyncio.FIRST_COMPLETED)
+        code = LINK_LOST if not self._linked else 0
+        if showing.done():
+            code = showing.result()
+        for task in (showing, leaving, *others):
             task.cancel()
-        await asyncio.wait([showing, typing, resizing])
+        await asyncio.wait([showing, leaving, *others])
         return code
 
     async def _show(self, out: StreamWriter) -> int:
@@ -102,27 +120,36 @@ class _Console:
                 return 0
 
     async def _linked_again(self) -> bool:
-        """Whether the link could be opened again within half a minute."""
+        """Whether the link could be opened again within some minutes."""
         self._linked = False
-        for delay in REDIAL_DELAYS_SECONDS:
+        for failed, delay in enumerate(redial_delays()):
+            if failed == _SILENT_ATTEMPTS:
+                self._tell(
+                    "The link to the sandbox is lost; trying again. Ctrl-C, or Enter ~ . leaves it running."
+                )
+                self._told_of_loss = True
             await asyncio.sleep(delay)
             try:
                 await self._session.reconnect()
                 await self._session.resize(*terminal.size(self._descriptor))
-            except (httpx.TransportError, UnavailableError):
+            except (httpx.TransportError, UnavailableError, RateLimitError):
                 continue
-            except (OpenComputerError, EOFError):
+            except OpenComputerError as error:
+                self.refusal = f", and there is none again: {harmless(error.message)}"
                 return False
-            self._linked = True
-            await self._send_typed()
+            except EOFError:
+                return False
+            if self._told_of_loss:
+                self._tell("Linked again. Ctrl-L draws the screen anew.")
+            self._linked, self._told_of_loss = True, False
+            self._to_send.set()
             return True
         return False
 
     async def _type(self) -> None:
-        while not self.left:
-            keys, left = self._watcher.feed(await self._keys.get())
-            self.left = self.left or left
-            self._typed += keys
+        while True:
+            await self._to_send.wait()
+            self._to_send.clear()
             if self._linked:
                 await self._send_typed()
 
@@ -144,18 +171,20 @@ class _Console:
                 await self._session.resize(*terminal.size(self._descriptor))
 
     def _key_pressed(self) -> None:
+        """Whatever else waits, the keys that leave are looked for at once."""
         try:
             keys = os.read(self._descriptor, _READ_BYTES)
         except OSError:
             keys = b""
-        if keys:
-            self._keys.put_nowait(keys)
-        else:
-            self._leave()
+        passed, left = self._watcher.feed(keys)
+        if left or not keys or (self._told_of_loss and _INTERRUPT_KEY in keys):
+            self.left.set()
+        self._typed += passed
+        self._to_send.set()
 
-    def _leave(self) -> None:
-        self.left = True
-        self._keys.put_nowait(b"")
+    def _tell(self, message: str) -> None:
+        # In this mode of the terminal a new line goes down only.
+        print(f"\r\n{message}\r", file=sys.stderr, flush=True)
 
 
 async def _open(link: SandboxLink, request: TerminalRequest, size: tuple[int, int]) -> PtySession:

@@ -36,6 +36,9 @@ async def follow_terminal(call: Call, websocket: WebSocket) -> None:
     if terminal is None:
         await _not_found(websocket)
         return
+    if terminal.not_ready:
+        await websocket.send_denial_response(JSONResponse({"error": "Not yet.", "code": "not_ready"}, 503))
+        return
     terminal.link_broken = False
     await websocket.accept()
     if "offset" in call.query:

@@ -20,6 +20,7 @@ class FakeTerminal:
         self.history = b""
         self.deleted = False
         self.link_broken = False
+        self.not_ready = False
         self._process: asyncio.subprocess.Process | None = None
         self._master = -1
 

@@ -8,6 +8,7 @@ import termios
 import pytest
 
 from opencomputer.cli.terminal import EscapeWatcher
+from opencomputer.cli.terminal_session import redial_delays
 from tests.support.fake_node import FakeNode, Rule
 from tests.support.fake_node.node import FakeSandbox
 from tests.support.fake_node.terminal import FakeTerminal
@@ -102,6 +103,49 @@ def test_a_lost_link_is_opened_again_and_nothing_is_lost(node: FakeNode, inside:
         assert console.wait() == 0
 
 
+def without_link(node: FakeNode, inside: FakeSandbox, console: OnTerminal) -> FakeTerminal:
+    """The console's terminal after its link was lost, once the person was told."""
+    console.read_until(b"$ ")
+    (terminal,) = inside.terminals.values()
+    terminal.not_ready = True
+    node.do(terminal.break_link)
+    console.read_until(b"trying again")
+    return terminal
+
+
+def test_a_person_is_told_that_the_link_is_lost_and_that_it_is_back(
+    node: FakeNode, inside: FakeSandbox
+) -> None:
+    with OnTerminal(node, "shell", SANDBOX) as console:
+        terminal = without_link(node, inside, console)
+        console.type(b"echo typed $((7*7))\r")
+        terminal.not_ready = False
+        console.read_until(b"Linked again.")
+        console.read_until(b"typed 49")
+        console.type(b"stty size\r")
+        console.read_until(b"24 80")
+        console.type(b"exit\r")
+        assert console.wait() == 0
+
+
+@pytest.mark.parametrize("keys", [b"\x03", b"half a line\r~."])
+def test_a_terminal_without_a_link_can_be_left(node: FakeNode, inside: FakeSandbox, keys: bytes) -> None:
+    with OnTerminal(node, "shell", SANDBOX) as console:
+        terminal = without_link(node, inside, console)
+        console.type(keys)
+        assert console.wait() == 255
+        assert ended_with_the_terminal_as_before(console)
+        assert f"--attach {terminal.session_id}".encode() in console.seen
+    assert not terminal.deleted
+
+
+def test_a_lost_link_is_tried_again_soon_and_for_some_minutes() -> None:
+    delays = list(redial_delays())
+    assert delays[0] < 1
+    assert max(delays) < 10
+    assert sum(delays) >= 300
+
+
 @pytest.mark.parametrize("signal", [signals.SIGTERM, signals.SIGHUP])
 def test_a_signal_leaves_the_terminal_running_and_sets_ours_right(
     node: FakeNode, inside: FakeSandbox, signal: signals.Signals
@@ -125,7 +169,8 @@ def test_a_link_that_stays_lost_is_255_and_sets_the_terminal_right(
         node.do(terminal.break_link)
         assert console.wait() == 255
         assert ended_with_the_terminal_as_before(console)
-        assert b"link" in console.seen
+        assert b"link to the sandbox was lost, and there is none again: There is no such" in console.seen
+        assert b"--attach" not in console.seen
 
 
 def test_terminals_are_listed(oc: Oc, node: FakeNode, inside: FakeSandbox) -> None:
