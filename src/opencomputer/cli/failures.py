@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typer import TyperException
+
     from opencomputer.sdk.errors import OpenComputerError
 
 LOCAL_FAILURE = 1
@@ -15,6 +18,7 @@ SERVER_FAILURE = 5
 INTERRUPTED = 130
 LINK_LOST = 255
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _CONFLICT_STATUS = 409
 _BEGIN_OF_ADDRESS = "it begins with http:// or https://; `oc config show` tells which one is used"
 _CHECK_ADDRESS = "check the address: oc config show, oc config set api-url URL"
@@ -46,11 +50,18 @@ def failure_of(error: BaseException) -> Failure | None:
         case CommandError():
             return Failure(str(error), error.exit_code, error.hint)
         case typer.TyperException():
-            return Failure(error.format_message(), LOCAL_FAILURE)
+            return Failure(error.format_message(), LOCAL_FAILURE, _help_for(error))
         case KeyboardInterrupt() | typer.Abort():
             return Failure("interrupted", INTERRUPTED)
         case _:
             return _failure_of_call(error)
+
+
+def _help_for(error: TyperException) -> str:
+    """Where the right use of the command that was named is described."""
+    context: object = getattr(error, "ctx", None)
+    path: object = getattr(context, "command_path", None)
+    return f"{path} --help" if isinstance(path, str) else ""
 
 
 def _failure_of_call(error: BaseException) -> Failure | None:
@@ -84,8 +95,9 @@ def _failure_of_call(error: BaseException) -> Failure | None:
             return Failure(f"{character!a} cannot be sent to a server", LOCAL_FAILURE)
         case UnexpectedAnswerError():
             return Failure(str(error), LOCAL_FAILURE, _CHECK_ADDRESS)
-        case OSError() if error.filename is not None:
-            return Failure(f"{error.filename}: {error.strerror}", LOCAL_FAILURE)
+        case OSError() if error.filename is not None or error.errno in _NO_ROOM:
+            subject = "the output cannot be written" if error.filename is None else error.filename
+            return Failure(f"{subject}: {error.strerror}", LOCAL_FAILURE)
         case ValueError() if is_project_error(error):
             return Failure(str(error), LOCAL_FAILURE)
         case BuildFailedError() | CheckpointFailedError() | ExecFailedError():

@@ -113,6 +113,15 @@ def test_set_keeps_other_values_and_forgets_a_login(oc: Oc, clean_environment: P
     assert config.read_json(clean_environment) == {"sessions_api_url": "http://s", "api_key": "osb_new"}
 
 
+def test_a_value_that_the_environment_hides_is_kept_with_a_warning(
+    oc: Oc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = oc("config", "set", "api-key", "osb_new").stderr
+    assert told == "Warning: OPENCOMPUTER_API_KEY is set here, and goes before what is saved\n"
+    monkeypatch.delenv("OPENCOMPUTER_API_KEY")
+    assert oc("config", "set", "api-key", "osb_new").stderr == ""
+
+
 def test_show_tells_what_applies(oc: Oc, clean_environment: Path) -> None:
     outcome = oc("config", "show", "--api-url", "http://flag", "--api-key", "osb_0123456789")
     assert outcome.stdout == (

@@ -35,6 +35,13 @@ class Setting(StrEnum):
     SESSIONS_API_URL = "sessions-api-url"
 
 
+_VARIABLES = {
+    Setting.API_KEY: "OPENCOMPUTER_API_KEY",
+    Setting.API_URL: "OPENCOMPUTER_API_URL",
+    Setting.SESSIONS_API_URL: "SESSIONS_API_URL",
+}
+
+
 def set_value(
     context: typer.Context,
     setting: Setting = typer.Argument(..., help="What to set.", show_default=False),
@@ -50,6 +57,8 @@ def set_value(
     path = save_profile(name, known | {setting.value.replace("-", "_"): kept}, os.environ)
     shown: dict[str, object] = {"saved": setting.value, "profile": name}
     session.output.success(shown, f"{setting.value} saved in {path}{_of(name)}")
+    if os.environ.get(_VARIABLES[setting]):
+        session.output.warn(f"{_VARIABLES[setting]} is set here, and goes before what is saved")
 
 
 def show(context: typer.Context) -> None:
