@@ -106,7 +106,7 @@ class _Writer:
         if bases:
             return bases
         named = {ast.unparse(base) for base in owner.node.bases}
-        return [self._support("twin", "MappingTwin" if named & {"JsonObject"} else "Twin")]
+        return [self._support("twin", "MappingTwin" if named & {"Described"} else "Twin")]
 
     def _constructor(self, owner: Class) -> str:
         found = self.selection.constructor(owner)

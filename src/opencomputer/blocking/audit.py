@@ -9,7 +9,7 @@ from opencomputer.blocking.support.twin import Twin
 
 if TYPE_CHECKING:
     from opencomputer.sdk import audit as sdk
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described
 
 
 class AuditTrail(Twin):
@@ -17,7 +17,7 @@ class AuditTrail(Twin):
 
     def audit(
         self, *, after: int = 0, decision: str | None = None, host: str | None = None
-    ) -> list[JsonObject]:
+    ) -> list[Described]:
         """The connections it made and was refused, oldest first; also when it sleeps or is stopped.
 
         `decision` is "allowed" or "denied"; `host` a name or `*.example.com`; `after` the `position` of the

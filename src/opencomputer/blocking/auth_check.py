@@ -9,7 +9,7 @@ from opencomputer.blocking.support.twin import Twin
 
 if TYPE_CHECKING:
     from opencomputer.sdk import auth_check as sdk
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described
 
 
 class AuthCheck(Twin):
@@ -20,7 +20,7 @@ class AuthCheck(Twin):
         return self._original.id
 
     @property
-    def raw(self) -> JsonObject:
+    def raw(self) -> Described:
         """All that the server says of it, its result included."""
         return self._original.raw
 

@@ -12,7 +12,7 @@ from opencomputer.sdk import patches as sdk
 if TYPE_CHECKING:
     import builtins
 
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described
 
 
 class CheckpointPatches(Twin):
@@ -25,7 +25,7 @@ class CheckpointPatches(Twin):
         description: str = "",
         api_key: str | None = None,
         api_url: str | None = None,
-    ) -> JsonObject:
+    ) -> Described:
         """Add a script that sandboxes made from this checkpoint run once; returns `{"patch": {…}}`.
 
         New ones run it before they are given out, those that exist when they wake. Where it fails, the
@@ -40,7 +40,7 @@ class CheckpointPatches(Twin):
     @staticmethod
     def list_checkpoint_patches(
         checkpoint_id: str, api_key: str | None = None, api_url: str | None = None
-    ) -> builtins.list[JsonObject]:
+    ) -> builtins.list[Described]:
         """A checkpoint's patches, in the order they run."""
         return run(sdk.CheckpointPatches.list_checkpoint_patches(checkpoint_id, api_key, api_url))
 

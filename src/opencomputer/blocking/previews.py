@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opencomputer.sdk import previews as sdk
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described
 
 
 class SandboxPreviews(Twin):
@@ -32,11 +32,11 @@ class SandboxPreviews(Twin):
 
     def create_preview_url(
         self, port: int, domain: str | None = None, auth_config: Mapping[str, object] | None = None
-    ) -> JsonObject:
+    ) -> Described:
         """Put a port on record, perhaps under a domain of your own: `{hostname, customHostname?, url, …}`."""
         return self._run(self._original.create_preview_url(port, domain, auth_config))
 
-    def list_preview_urls(self) -> list[JsonObject]:
+    def list_preview_urls(self) -> list[Described]:
         """The ports that are on record."""
         return self._run(self._original.list_preview_urls())
 
@@ -48,14 +48,14 @@ class SandboxPreviews(Twin):
         """Make a new token, which all ports ask for from now on; the old one, if there was one, ends now."""
         return self._run(self._original.rotate_preview_auth_token())
 
-    def create_preview_grant(self, port: int, ttl: int = 3600) -> JsonObject:
+    def create_preview_grant(self, port: int, ttl: int = 3600) -> Described:
         """A link that lets a browser in to one port for `ttl` seconds: `{id, url, expiresAt, …}`.
 
         It also works inside of a frame, and for WebSockets. Whoever has the link may use it.
         """
         return self._run(self._original.create_preview_grant(port, ttl))
 
-    def list_preview_grants(self, port: int) -> list[JsonObject]:
+    def list_preview_grants(self, port: int) -> list[Described]:
         """The grants to a port that have not expired, without their links."""
         return self._run(self._original.list_preview_grants(port))
 

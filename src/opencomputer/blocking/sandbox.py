@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described
     from opencomputer.sdk.build_stream import LogCallback
     from opencomputer.sdk.diffs import FileChange
     from opencomputer.sdk.image import Image
@@ -52,14 +52,14 @@ class Sandbox(
         timeout: int = 0,
         api_key: str | None = None,
         api_url: str | None = None,
-        envs: dict[str, str] | None = None,
-        metadata: dict[str, str] | None = None,
+        envs: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
         burst: bool | None = None,
         sandbox_family: str | None = None,
         disk_mb: int | None = None,
         memory_mb: int | None = None,
         secret_store: str | None = None,
-        image: Image | JsonObject | None = None,
+        image: Image | Mapping[str, object] | None = None,
         snapshot: str | None = None,
         on_build_log: LogCallback | None = None,
         preview_auth: Mapping[str, object] | None = None,
@@ -121,10 +121,10 @@ class Sandbox(
         timeout: int = 0,
         api_key: str | None = None,
         api_url: str | None = None,
-        envs: dict[str, str] | None = None,
+        envs: Mapping[str, str] | None = None,
         secret_store: str | None = None,
         *,
-        metadata: dict[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
         memory_mb: int | None = None,
     ) -> Sandbox:
         """Make a sandbox that goes on from a checkpoint.
@@ -149,7 +149,7 @@ class Sandbox(
         )
 
     @staticmethod
-    def list(api_key: str | None = None, api_url: str | None = None) -> list[JsonObject]:
+    def list(api_key: str | None = None, api_url: str | None = None) -> list[Described]:
         """The organisation's sandboxes that are not stopped, newest first, as the server describes them."""
         return run(sdk.Sandbox.list(api_key, api_url))
 
@@ -194,7 +194,7 @@ class Sandbox(
         return self._original.cpu_count
 
     @property
-    def webhooks(self) -> builtins.list[JsonObject]:
+    def webhooks(self) -> builtins.list[Described]:
         """The destinations it was created with: `[{"id", "url", "secret"?}]`, the secrets only told then."""
         return self._original.webhooks
 
@@ -322,8 +322,8 @@ class Sandbox(
         count: int = 1,
         *,
         timeout: int = 0,
-        envs: dict[str, str] | None = None,
-        metadata: dict[str, str] | None = None,
+        envs: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
         memory_mb: int | None = None,
     ) -> builtins.list[Sandbox]:
         """Make so many sandboxes that go on from where this one is now, processes included.

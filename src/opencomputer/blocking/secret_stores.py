@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Sequence
 
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described
 
 
 class SecretStore(Twin):
@@ -30,7 +30,7 @@ class SecretStore(Twin):
         egress_allowlist: Sequence[str] | None = None,
         api_key: str | None = None,
         api_url: str | None = None,
-    ) -> JsonObject:
+    ) -> Described:
         """Make an empty store. Sandboxes with it reach only the hosts of the list, or any if there is none.
 
         Raises `ConflictError` when the organisation has one of this name.
@@ -38,12 +38,12 @@ class SecretStore(Twin):
         return run(sdk.SecretStore.create(name, egress_allowlist, api_key, api_url))
 
     @staticmethod
-    def list(api_key: str | None = None, api_url: str | None = None) -> builtins.list[JsonObject]:
+    def list(api_key: str | None = None, api_url: str | None = None) -> builtins.list[Described]:
         """All of them, by name."""
         return run(sdk.SecretStore.list(api_key, api_url))
 
     @staticmethod
-    def get(store_id: str, api_key: str | None = None, api_url: str | None = None) -> JsonObject:
+    def get(store_id: str, api_key: str | None = None, api_url: str | None = None) -> Described:
         """One of them. Raises `NotFoundError`."""
         return run(sdk.SecretStore.get(store_id, api_key, api_url))
 
@@ -54,7 +54,7 @@ class SecretStore(Twin):
         egress_allowlist: Sequence[str] | None = None,
         api_key: str | None = None,
         api_url: str | None = None,
-    ) -> JsonObject:
+    ) -> Described:
         """Change its name, unless that is empty, and its list, unless that is None: an empty one clears it.
 
         Running sandboxes get the new list at once.
@@ -87,7 +87,7 @@ class SecretStore(Twin):
     @staticmethod
     def list_secrets(
         store_id: str, api_key: str | None = None, api_url: str | None = None
-    ) -> builtins.list[JsonObject]:
+    ) -> builtins.list[Described]:
         """Its secrets by name, with their hosts and without their values."""
         return run(sdk.SecretStore.list_secrets(store_id, api_key, api_url))
 
@@ -106,7 +106,7 @@ class SecretStore(Twin):
 class SandboxHosts(Twin):
     """What a `Sandbox` can say about where it may connect to."""
 
-    def get_allowed_hosts(self) -> JsonObject:
+    def get_allowed_hosts(self) -> Described:
         """Its stores, the hosts it may reach (none: any), and those of each secret that has some."""
         return self._run(self._original.get_allowed_hosts())
 

@@ -11,7 +11,9 @@ from opencomputer.blocking.support.twin import Twin
 from opencomputer.sdk import snapshots as sdk
 
 if TYPE_CHECKING:
-    from opencomputer.sdk.answers import JsonObject
+    from collections.abc import Mapping
+
+    from opencomputer.sdk.answers import Described
     from opencomputer.sdk.build_stream import LogCallback
     from opencomputer.sdk.image import Image
 
@@ -23,8 +25,8 @@ class Snapshots(ApiClient):
         Twin.__init__(self, sdk.Snapshots(api_key, api_url))
 
     def create(
-        self, name: str, image: Image | JsonObject, on_build_logs: LogCallback | None = None
-    ) -> JsonObject:
+        self, name: str, image: Image | Mapping[str, object], on_build_logs: LogCallback | None = None
+    ) -> Described:
         """Build an image under a name, and return when it is ready; the callback gets each line of the build.
 
         The build goes on when this is given up. Raises `BuildFailedError` when a step fails, and
@@ -32,11 +34,11 @@ class Snapshots(ApiClient):
         """
         return self._run(self._original.create(name, image, off_loop(on_build_logs)))
 
-    def list(self) -> list[JsonObject]:
+    def list(self) -> list[Described]:
         """All of them, newest first."""
         return self._run(self._original.list())
 
-    def get(self, name: str) -> JsonObject:
+    def get(self, name: str) -> Described:
         """One of them. Raises `NotFoundError` when there is none of this name."""
         return self._run(self._original.get(name))
 
@@ -46,7 +48,7 @@ class Snapshots(ApiClient):
 
     def wait_until_ready(
         self, name: str, *, timeout: float | None = None, poll_interval: float = 1.0
-    ) -> JsonObject:
+    ) -> Described:
         """Ask until it is ready, also when it is not there yet, and return it.
 
         Raises `BuildFailedError` when it failed, and `TimeoutError` after so many seconds.

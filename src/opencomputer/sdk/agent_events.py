@@ -6,8 +6,9 @@ import codecs
 import json
 from collections.abc import Iterator, KeysView, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from opencomputer.sdk.answers import is_json_object
+from opencomputer.sdk.answers import Described, is_json_object
 from opencomputer.wire.frames import UNKNOWN_EXIT_CODE
 
 _TURN_CODES: Mapping[str, int] = {"turn_complete": 0, "error": 1, "interrupted": 130}
@@ -19,15 +20,15 @@ class AgentEvent:
     """One event. `data` holds its fields without the type; unknown types are passed on as they are."""
 
     type: str
-    data: dict[str, object] = field(default_factory=dict[str, object])
+    data: Described = field(default_factory=dict[str, object])
 
-    def __getitem__(self, key: str) -> object:
+    def __getitem__(self, key: str) -> Any:
         return self.type if key == "type" else self.data[key]
 
     def __contains__(self, key: object) -> bool:
         return key == "type" or key in self.data
 
-    def get(self, key: str, default: object = None) -> object:
+    def get(self, key: str, default: Any = None) -> Any:
         """A field, or the default when the event does not have it."""
         return self.type if key == "type" else self.data.get(key, default)
 

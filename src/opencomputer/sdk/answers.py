@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from opencomputer.sdk.errors import UnexpectedAnswerError
 from opencomputer.sdk.http import httpx
 
 JsonObject = dict[str, object]
+Described = dict[str, Any]
+"""The same as users get it: what each value is, the description of the API says, and no type."""
 
 
 def is_json_object(value: object) -> TypeGuard[JsonObject]:
@@ -26,6 +28,12 @@ def parsed(response: httpx.Response) -> object:
         return response.json()
     except ValueError as error:
         raise UnexpectedAnswerError(f"{response.request.url.path} did not answer with JSON") from error
+
+
+def check_events(response: httpx.Response) -> None:
+    """Raise `UnexpectedAnswerError` for a successful answer that is no stream of events."""
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        raise UnexpectedAnswerError(f"{response.request.url.path} did not answer with events")
 
 
 def json_object(value: object) -> JsonObject:

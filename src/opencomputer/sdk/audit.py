@@ -10,7 +10,7 @@ from opencomputer.sdk import answers
 from opencomputer.sdk.control_plane import get
 
 if TYPE_CHECKING:
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described, JsonObject
     from opencomputer.sdk.sandbox_link import SandboxLink
 
 _PAGE = 1000
@@ -49,7 +49,7 @@ class AuditTrail:
 
     async def audit(
         self, *, after: int = 0, decision: str | None = None, host: str | None = None
-    ) -> list[JsonObject]:
+    ) -> list[Described]:
         """The connections it made and was refused, oldest first; also when it sleeps or is stopped.
 
         `decision` is "allowed" or "denied"; `host` a name or `*.example.com`; `after` the `position` of the

@@ -11,7 +11,7 @@ from opencomputer.sdk.control_plane import ControlPlane, get
 from opencomputer.sdk.paths import path_of
 
 if TYPE_CHECKING:
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described, JsonObject
 
 _UNFINISHED = frozenset({"", "accepted", "created", "pending", "queued", "running", "started", "in_progress"})
 
@@ -21,7 +21,7 @@ class AuthCheck:
 
     def __init__(self, plane: ControlPlane, checks: str, description: JsonObject) -> None:
         self.id: str = answers.required_text(description, "id")
-        self.raw: JsonObject = description
+        self.raw: Described = description
         """All that the server says of it, its result included."""
         self._plane = plane
         self._path = checks + path_of(self.id)

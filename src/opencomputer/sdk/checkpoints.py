@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from opencomputer.sdk import answers
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described, JsonObject
 from opencomputer.sdk.control_plane import Call, ControlPlane, delete_if_there, get
 from opencomputer.sdk.errors import CheckpointFailedError
 from opencomputer.sdk.sandbox_link import path_below_sandboxes
@@ -25,7 +25,7 @@ _FIRST_DELAY_SECONDS = 0.05
 _LONGEST_DELAY_SECONDS = 1.0
 
 
-class Checkpoint(JsonObject):
+class Checkpoint(Described):
     """A saved state of a sandbox, as the server described it, with names for what matters most."""
 
     def __init__(self, description: JsonObject, link: SandboxLink) -> None:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from opencomputer.sdk.answers import is_json_object, parsed
+from opencomputer.sdk.durable.bodies import plain
 from opencomputer.sdk.endpoint import Endpoint
 from opencomputer.sdk.errors import (
     AnswerLostError,
@@ -108,7 +109,7 @@ class ControlPlane:
             call.path,
             params=dict(call.params),
             headers=dict(call.headers),
-            json=call.json,
+            json=plain(call.json),
             content=call.content,
             timeout=httpx.Timeout(DEFAULT_TIMEOUT_SECONDS, read=call.timeout_seconds),
         ) as response:
@@ -161,7 +162,7 @@ class ControlPlane:
             call.path,
             params=dict(call.params),
             headers=dict(call.headers),
-            json=call.json,
+            json=plain(call.json),
             content=call.content,
             timeout=httpx.Timeout(DEFAULT_TIMEOUT_SECONDS, read=call.timeout_seconds),
         )

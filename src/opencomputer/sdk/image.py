@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described, JsonObject
+from opencomputer.sdk.texts import listed
 
 MAX_CONTENT_BYTES = 32 << 20
 _EXECUTABLE = "755"
@@ -25,7 +26,7 @@ class ImageStep:
     type: str
     args: Mapping[str, object]
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> Described:
         """Its JSON."""
         return {"type": self.type, "args": copy.deepcopy(dict(self.args))}
 
@@ -49,15 +50,15 @@ class Image:
 
     def apt_install(self, packages: Sequence[str]) -> Image:
         """Install packages of the distribution."""
-        return self._with("apt_install", packages=_texts(packages, "packages"))
+        return self._with("apt_install", packages=listed(packages, "packages"))
 
     def pip_install(self, packages: Sequence[str]) -> Image:
         """Install Python packages for the whole system."""
-        return self._with("pip_install", packages=_texts(packages, "packages"))
+        return self._with("pip_install", packages=listed(packages, "packages"))
 
     def run_commands(self, *commands: str) -> Image:
         """Run commands in one shell, as the sandbox user, who may `sudo`. The first to fail ends it."""
-        return self._with("run", commands=_texts(commands, "commands"))
+        return self._with("run", commands=listed(commands, "commands"))
 
     def env(self, vars: Mapping[str, str]) -> Image:
         """Set variables for later steps, and for every process of every sandbox of this image."""
@@ -96,7 +97,7 @@ class Image:
         """How much memory the build has. Sandboxes of the image have what they are created with."""
         return replace(self, builder_memory_mb=mb)
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> Described:
         """The manifest, as the server gets it."""
         manifest = self._content()
         if self.builder_memory_mb is not None:
@@ -113,13 +114,6 @@ class Image:
 
     def _with(self, kind: str, **args: object) -> Image:
         return replace(self, steps=(*self.steps, ImageStep(kind, args)))
-
-
-def _texts(values: Sequence[str], name: str) -> list[str]:
-    # One text is a sequence, too: of its letters.
-    if isinstance(values, str):
-        raise TypeError(f"{name} must be a list of texts, not one text")
-    return list(values)
 
 
 def _file(content: bytes, mode: str | None) -> JsonObject:

@@ -14,9 +14,10 @@ from opencomputer.sdk import answers
 from opencomputer.sdk.control_plane import Call
 from opencomputer.sdk.errors import UnavailableError, UnexpectedAnswerError
 from opencomputer.sdk.http import httpx
+from opencomputer.sdk.texts import listed
 
 if TYPE_CHECKING:
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described
     from opencomputer.sdk.sandbox_link import SandboxLink
 
 RECONNECT_SECONDS = 1.0
@@ -42,7 +43,7 @@ class LogQuery:
             "since": _moment(self.since),
             "until": _moment(self.until),
             "q": self.text,
-            "source": ",".join(self.sources),
+            "source": ",".join(listed(self.sources, "sources")),
             "limit": str(self.limit or ""),
         }
         return {"tail": str(self.tail).lower()} | {name: value for name, value in given.items() if value}
@@ -65,7 +66,7 @@ class LogLine:
     args: tuple[str, ...] = ()
     exit_code: int | None = None
     lost: int = 0
-    data: JsonObject = field(default_factory=dict[str, object], repr=False, compare=False)
+    data: Described = field(default_factory=dict[str, object], repr=False, compare=False)
 
 
 class SandboxLogs:
@@ -101,6 +102,7 @@ async def follow(link: SandboxLink, query: LogQuery) -> AsyncGenerator[LogLine]:
     while True:
         try:
             async with link.plane.stream(_call(link, query, seen)) as response:
+                answers.check_events(response)
                 opened = True
                 async with aclosing(_frames(response.aiter_bytes())) as frames:
                     async for frame in frames:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from opencomputer.sdk import answers
 from opencomputer.sdk.control_plane import Call, delete_if_there, get
+from opencomputer.sdk.texts import listed, listed_if_given
 
 if TYPE_CHECKING:
     from opencomputer.sdk.answers import JsonObject
@@ -63,7 +64,7 @@ class Mounts:
             "backend": backend,
             "creds": None if creds is None else dict(creds),
             "rcloneConfig": rclone_config,
-            "mountOptions": None if mount_options is None else [*mount_options],
+            "mountOptions": listed_if_given(mount_options, "mount_options"),
         }
         body |= {name: value for name, value in options.items() if value is not None}
         return await self._add(body)
@@ -84,7 +85,7 @@ class Mounts:
         body: JsonObject = {
             "path": path,
             "driver": "command",
-            "command": [*command],
+            "command": listed(command, "command"),
             "readOnly": read_only,
         }
         options = {"env": env, "secrets": secrets}

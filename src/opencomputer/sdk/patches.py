@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 
 from opencomputer.sdk import answers
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described, JsonObject
 from opencomputer.sdk.control_plane import Call, ControlPlane, delete_if_there, get
 from opencomputer.sdk.endpoint import Endpoint
 from opencomputer.sdk.sandbox_link import path_below_sandboxes
@@ -20,7 +20,7 @@ class Patches:
         self._plane = plane
         self._checkpoint_id = checkpoint_id
 
-    async def create(self, script: str, description: str = "") -> JsonObject:
+    async def create(self, script: str, description: str = "") -> Described:
         """Add a script, and return the server's answer, `{"patch": {…}}`."""
         body: JsonObject = {"script": script}
         if description:
@@ -28,7 +28,7 @@ class Patches:
         call = Call("POST", self._path(), json=body, timeout_seconds=_CREATE_SECONDS)
         return answers.json_object(await self._plane.json(call))
 
-    async def list(self) -> list[JsonObject]:
+    async def list(self) -> list[Described]:
         """The patches as the server describes them, in the order they run."""
         return answers.json_objects(await self._plane.json(get(self._path())))
 
@@ -50,7 +50,7 @@ class CheckpointPatches:
         description: str = "",
         api_key: str | None = None,
         api_url: str | None = None,
-    ) -> JsonObject:
+    ) -> Described:
         """Add a script that sandboxes made from this checkpoint run once; returns `{"patch": {…}}`.
 
         New ones run it before they are given out, those that exist when they wake. Where it fails, the
@@ -62,7 +62,7 @@ class CheckpointPatches:
     @staticmethod
     async def list_checkpoint_patches(
         checkpoint_id: str, api_key: str | None = None, api_url: str | None = None
-    ) -> builtins.list[JsonObject]:
+    ) -> builtins.list[Described]:
         """A checkpoint's patches, in the order they run."""
         async with ControlPlane(Endpoint.resolve(api_key, api_url)) as plane:
             return await Patches(plane, checkpoint_id).list()

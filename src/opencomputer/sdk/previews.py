@@ -12,7 +12,7 @@ from opencomputer.sdk.control_plane import Call, get
 from opencomputer.sdk.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described, JsonObject
     from opencomputer.sdk.sandbox_link import SandboxLink
 
 
@@ -24,14 +24,14 @@ class Previews:
 
     async def create(
         self, port: int, domain: str | None = None, auth_config: Mapping[str, object] | None = None
-    ) -> JsonObject:
+    ) -> Described:
         """Put a port on record; the same port again gives the same record."""
         body: JsonObject = {"port": port, "authConfig": dict(auth_config or {})}
         if domain:
             body["domain"] = domain
         return await self._object(Call("POST", self._link.path("preview"), repeatable=True, json=body))
 
-    async def list(self) -> builtins.list[JsonObject]:
+    async def list(self) -> builtins.list[Described]:
         """The records, by port."""
         return answers.json_objects(await self._link.plane.json(get(self._link.path("preview"))))
 
@@ -44,11 +44,11 @@ class Previews:
         answer = await self._object(Call("POST", self._link.path("preview", "rotate")))
         return answers.required_text(answer, "previewAuthToken")
 
-    async def grant(self, port: int, ttl: int) -> JsonObject:
+    async def grant(self, port: int, ttl: int) -> Described:
         """A link to one port for so many seconds."""
         return await self._object(Call("POST", self._grants(port), json={"ttl": ttl}))
 
-    async def grants(self, port: int) -> builtins.list[JsonObject]:
+    async def grants(self, port: int) -> builtins.list[Described]:
         """The grants to a port that have not expired."""
         return answers.json_objects(await self._link.plane.json(get(self._grants(port))))
 
@@ -59,7 +59,7 @@ class Previews:
     def _grants(self, port: int) -> str:
         return self._link.path("preview", str(port), "grants")
 
-    async def _object(self, call: Call) -> JsonObject:
+    async def _object(self, call: Call) -> Described:
         return answers.json_object(await self._link.plane.json(call))
 
 
@@ -86,11 +86,11 @@ class SandboxPreviews:
 
     async def create_preview_url(
         self, port: int, domain: str | None = None, auth_config: Mapping[str, object] | None = None
-    ) -> JsonObject:
+    ) -> Described:
         """Put a port on record, perhaps under a domain of your own: `{hostname, customHostname?, url, …}`."""
         return await Previews(self._link).create(port, domain, auth_config)
 
-    async def list_preview_urls(self) -> list[JsonObject]:
+    async def list_preview_urls(self) -> list[Described]:
         """The ports that are on record."""
         return await Previews(self._link).list()
 
@@ -104,14 +104,14 @@ class SandboxPreviews:
         self._preview_auth_token = await Previews(self._link).rotate_token()
         return self._preview_auth_token
 
-    async def create_preview_grant(self, port: int, ttl: int = 3600) -> JsonObject:
+    async def create_preview_grant(self, port: int, ttl: int = 3600) -> Described:
         """A link that lets a browser in to one port for `ttl` seconds: `{id, url, expiresAt, …}`.
 
         It also works inside of a frame, and for WebSockets. Whoever has the link may use it.
         """
         return await Previews(self._link).grant(port, ttl)
 
-    async def list_preview_grants(self, port: int) -> list[JsonObject]:
+    async def list_preview_grants(self, port: int) -> list[Described]:
         """The grants to a port that have not expired, without their links."""
         return await Previews(self._link).grants(port)
 

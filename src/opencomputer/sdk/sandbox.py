@@ -10,7 +10,7 @@ from types import TracebackType
 
 from opencomputer.sdk import answers, diffs, forks, power
 from opencomputer.sdk.agent import Agent
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described, JsonObject
 from opencomputer.sdk.audit import AuditTrail
 from opencomputer.sdk.build_stream import LogCallback
 from opencomputer.sdk.checkpoints import Checkpoint, Checkpoints
@@ -35,6 +35,7 @@ from opencomputer.sdk.sandbox_request import SandboxRequest
 from opencomputer.sdk.scaling import SandboxScaling
 from opencomputer.sdk.secret_stores import SandboxHosts
 from opencomputer.sdk.snapshots import manifest
+from opencomputer.sdk.texts import listed_if_given
 
 
 class Sandbox(
@@ -62,14 +63,14 @@ class Sandbox(
         timeout: int = 0,
         api_key: str | None = None,
         api_url: str | None = None,
-        envs: dict[str, str] | None = None,
-        metadata: dict[str, str] | None = None,
+        envs: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
         burst: bool | None = None,
         sandbox_family: str | None = None,
         disk_mb: int | None = None,
         memory_mb: int | None = None,
         secret_store: str | None = None,
-        image: Image | JsonObject | None = None,
+        image: Image | Mapping[str, object] | None = None,
         snapshot: str | None = None,
         on_build_log: LogCallback | None = None,
         preview_auth: Mapping[str, object] | None = None,
@@ -106,7 +107,7 @@ class Sandbox(
             previewAuth=None if preview_auth is None else {"scheme": "bearer", **preview_auth},
             cpuCount=cpu_count,
             webhooks=None if webhooks is None else [dict(each) for each in webhooks],
-            egressAllowlist=None if egress_allowlist is None else [*egress_allowlist],
+            egressAllowlist=listed_if_given(egress_allowlist, "egress_allowlist"),
         )
         return SandboxRequest(created(cls, Endpoint.resolve(api_key, api_url), body, on_build_log))
 
@@ -125,10 +126,10 @@ class Sandbox(
         timeout: int = 0,
         api_key: str | None = None,
         api_url: str | None = None,
-        envs: dict[str, str] | None = None,
+        envs: Mapping[str, str] | None = None,
         secret_store: str | None = None,
         *,
-        metadata: dict[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
         memory_mb: int | None = None,
     ) -> SandboxRequest:
         """Ask for a sandbox that goes on from a checkpoint: `await` this, or `async with` it.
@@ -141,7 +142,7 @@ class Sandbox(
         return SandboxRequest(made(cls, Endpoint.resolve(api_key, api_url), call))
 
     @staticmethod
-    async def list(api_key: str | None = None, api_url: str | None = None) -> list[JsonObject]:
+    async def list(api_key: str | None = None, api_url: str | None = None) -> list[Described]:
         """The organisation's sandboxes that are not stopped, newest first, as the server describes them."""
         async with ControlPlane(Endpoint.resolve(api_key, api_url)) as plane:
             return answers.json_objects(await plane.json(get("/sandboxes")))
@@ -187,7 +188,7 @@ class Sandbox(
         return answers.whole(self._description, "cpuCount")
 
     @property
-    def webhooks(self) -> builtins.list[JsonObject]:
+    def webhooks(self) -> builtins.list[Described]:
         """The destinations it was created with: `[{"id", "url", "secret"?}]`, the secrets only told then."""
         return self._webhooks
 
@@ -320,8 +321,8 @@ class Sandbox(
         count: int = 1,
         *,
         timeout: int = 0,
-        envs: dict[str, str] | None = None,
-        metadata: dict[str, str] | None = None,
+        envs: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
         memory_mb: int | None = None,
     ) -> builtins.list[Sandbox]:
         """Make so many sandboxes that go on from where this one is now, processes included.

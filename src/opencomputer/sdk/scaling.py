@@ -8,7 +8,7 @@ from opencomputer.sdk import answers
 from opencomputer.sdk.control_plane import Call, get
 
 if TYPE_CHECKING:
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described, JsonObject
     from opencomputer.sdk.sandbox_link import SandboxLink
 
 
@@ -36,7 +36,7 @@ class SandboxScaling:
 
     _link: SandboxLink
 
-    async def scale(self, memory_mb: int) -> JsonObject:
+    async def scale(self, memory_mb: int) -> Described:
         """Give it another size while it runs: `{sandboxID, memoryMB, cpuPercent, …}`. Autoscaling ends.
 
         Sizes are 1024, 4096, 8192 and 16384 MB, with 1, 1, 2 and 4 processors. Its programs go on. Raises
@@ -46,24 +46,24 @@ class SandboxScaling:
 
     async def set_autoscale(
         self, enabled: bool, *, min_memory_mb: int | None = None, max_memory_mb: int | None = None
-    ) -> JsonObject:
+    ) -> Described:
         """Let its size follow its use of memory, between two sizes, or stop that.
 
         Returns `{sandboxID, enabled, minMemoryMB, maxMemoryMB}`, and raises as `scale` does.
         """
         return await self._asked(set_autoscale(self._link, enabled, min_memory_mb, max_memory_mb))
 
-    async def get_autoscale(self) -> JsonObject:
+    async def get_autoscale(self) -> Described:
         """Whether its size follows its use of memory: `{sandboxID, enabled, minMemoryMB, maxMemoryMB}`."""
         return await self._asked(get(self._link.path("autoscale")))
 
-    async def set_scaling_lock(self, locked: bool) -> JsonObject:
+    async def set_scaling_lock(self, locked: bool) -> Described:
         """Keep its size as it is, which also switches autoscaling off, or let it be changed again."""
         return await self._asked(set_lock(self._link, locked))
 
-    async def get_scaling_lock(self) -> JsonObject:
+    async def get_scaling_lock(self) -> Described:
         """Whether its size is locked: `{sandboxID, locked}`."""
         return await self._asked(get(self._link.path("scaling-lock")))
 
-    async def _asked(self, call: Call) -> JsonObject:
+    async def _asked(self, call: Call) -> Described:
         return answers.json_object(await self._link.plane.json(call))

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from opencomputer.sdk import answers
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described, JsonObject
 from opencomputer.sdk.control_plane import Call, ControlPlane, get
 from opencomputer.sdk.endpoint import Endpoint
 from opencomputer.sdk.errors import NotFoundError
 from opencomputer.sdk.paths import path_of
+from opencomputer.sdk.texts import listed
 
 if TYPE_CHECKING:
     from opencomputer.sdk.sandbox_link import SandboxLink
@@ -31,21 +32,24 @@ class SecretStore:
         egress_allowlist: Sequence[str] | None = None,
         api_key: str | None = None,
         api_url: str | None = None,
-    ) -> JsonObject:
+    ) -> Described:
         """Make an empty store. Sandboxes with it reach only the hosts of the list, or any if there is none.
 
         Raises `ConflictError` when the organisation has one of this name.
         """
-        body: JsonObject = {"name": name, "egressAllowlist": [*(egress_allowlist or ())]}
+        body: JsonObject = {
+            "name": name,
+            "egressAllowlist": listed(egress_allowlist or (), "egress_allowlist"),
+        }
         return await _object(Call("POST", "/secret-stores", json=body), api_key, api_url)
 
     @staticmethod
-    async def list(api_key: str | None = None, api_url: str | None = None) -> builtins.list[JsonObject]:
+    async def list(api_key: str | None = None, api_url: str | None = None) -> builtins.list[Described]:
         """All of them, by name."""
         return answers.json_objects(await _sent(get("/secret-stores"), api_key, api_url))
 
     @staticmethod
-    async def get(store_id: str, api_key: str | None = None, api_url: str | None = None) -> JsonObject:
+    async def get(store_id: str, api_key: str | None = None, api_url: str | None = None) -> Described:
         """One of them. Raises `NotFoundError`."""
         return await _object(get(_path(store_id)), api_key, api_url)
 
@@ -56,14 +60,14 @@ class SecretStore:
         egress_allowlist: Sequence[str] | None = None,
         api_key: str | None = None,
         api_url: str | None = None,
-    ) -> JsonObject:
+    ) -> Described:
         """Change its name, unless that is empty, and its list, unless that is None: an empty one clears it.
 
         Running sandboxes get the new list at once.
         """
         body: JsonObject = {"name": name}
         if egress_allowlist is not None:
-            body["egressAllowlist"] = [*egress_allowlist]
+            body["egressAllowlist"] = listed(egress_allowlist, "egress_allowlist")
         return await _object(Call("PUT", _path(store_id), repeatable=True, json=body), api_key, api_url)
 
     @staticmethod
@@ -87,14 +91,14 @@ class SecretStore:
 
         Without hosts it may go wherever its sandboxes may connect to.
         """
-        body: JsonObject = {"value": value, "allowedHosts": [*(allowed_hosts or ())]}
+        body: JsonObject = {"value": value, "allowedHosts": listed(allowed_hosts or (), "allowed_hosts")}
         call = Call("PUT", _path(store_id, "secrets", name), repeatable=True, json=body)
         await _sent(call, api_key, api_url)
 
     @staticmethod
     async def list_secrets(
         store_id: str, api_key: str | None = None, api_url: str | None = None
-    ) -> builtins.list[JsonObject]:
+    ) -> builtins.list[Described]:
         """Its secrets by name, with their hosts and without their values."""
         return answers.json_objects(await _sent(get(_path(store_id, "secrets")), api_key, api_url))
 
@@ -114,12 +118,12 @@ class SandboxHosts:
 
     _link: SandboxLink
 
-    async def get_allowed_hosts(self) -> JsonObject:
+    async def get_allowed_hosts(self) -> Described:
         """Its stores, the hosts it may reach (none: any), and those of each secret that has some."""
         return answers.json_object(await self._link.plane.json(get(self._link.path("allowed-hosts"))))
 
 
-async def _object(call: Call, api_key: str | None, api_url: str | None) -> JsonObject:
+async def _object(call: Call, api_key: str | None, api_url: str | None) -> Described:
     return answers.json_object(await _sent(call, api_key, api_url))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from opencomputer.sdk import answers
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described
 from opencomputer.sdk.api_client import ApiClient
 from opencomputer.sdk.build_stream import LogCallback, build
 from opencomputer.sdk.control_plane import Call, delete_if_there, get
@@ -24,8 +24,8 @@ class Snapshots(ApiClient):
     """The organisation's named snapshots. Close it, or use it as a context manager."""
 
     async def create(
-        self, name: str, image: Image | JsonObject, on_build_logs: LogCallback | None = None
-    ) -> JsonObject:
+        self, name: str, image: Image | Mapping[str, object], on_build_logs: LogCallback | None = None
+    ) -> Described:
         """Build an image under a name, and return when it is ready; the callback gets each line of the build.
 
         The build goes on when this is given up. Raises `BuildFailedError` when a step fails, and
@@ -34,11 +34,11 @@ class Snapshots(ApiClient):
         call = Call("POST", "/snapshots", json={"name": name, "image": manifest(image)})
         return await build(self._plane, call, on_build_logs)
 
-    async def list(self) -> list[JsonObject]:
+    async def list(self) -> list[Described]:
         """All of them, newest first."""
         return await self._objects(get("/snapshots"))
 
-    async def get(self, name: str) -> JsonObject:
+    async def get(self, name: str) -> Described:
         """One of them. Raises `NotFoundError` when there is none of this name."""
         return await self._object(get(_path(name)))
 
@@ -53,7 +53,7 @@ class Snapshots(ApiClient):
         timeout: float | None = None,
         poll_interval: float = 1.0,
         sleep: Sleep = asyncio.sleep,
-    ) -> JsonObject:
+    ) -> Described:
         """Ask until it is ready, also when it is not there yet, and return it.
 
         Raises `BuildFailedError` when it failed, and `TimeoutError` after so many seconds.
@@ -70,14 +70,14 @@ class Snapshots(ApiClient):
                 await sleep(delay)
                 delay = min(delay * _POLL_GROWTH, max(_LONGEST_POLL_SECONDS, poll_interval))
 
-    async def _found(self, name: str) -> JsonObject | None:
+    async def _found(self, name: str) -> Described | None:
         try:
             return await self.get(name)
         except NotFoundError:
             return None
 
 
-def manifest(image: Image | JsonObject) -> JsonObject:
+def manifest(image: Image | Mapping[str, object]) -> Mapping[str, object]:
     """What the server gets for an image; a manifest is taken as it is."""
     return image.to_dict() if isinstance(image, Image) else image
 

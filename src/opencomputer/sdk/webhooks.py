@@ -11,6 +11,7 @@ from opencomputer.sdk.api_client import ApiClient
 from opencomputer.sdk.control_plane import Call, get
 from opencomputer.sdk.durable.bodies import NOT_GIVEN, NotGiven, given, set_members
 from opencomputer.sdk.paths import path_of
+from opencomputer.sdk.texts import listed, listed_if_given
 from opencomputer.sdk.webhook_records import (
     WebhookAttempt,
     WebhookDestination,
@@ -61,7 +62,7 @@ class Webhooks(ApiClient):
             url=url,
             name=name,
             secret=secret,
-            eventTypes=None if event_types is None else [*event_types],
+            eventTypes=listed_if_given(event_types, "event_types"),
             sandboxId=sandbox_id,
             enabled=enabled,
         )
@@ -96,7 +97,7 @@ class Webhooks(ApiClient):
         With `rotate_secret` the answer has a new `secret`; the old one signs too for a day.
         """
         if event_types is not None and not isinstance(event_types, NotGiven):
-            event_types = [*event_types]
+            event_types = listed(event_types, "event_types")
         body = given(url=url, eventTypes=event_types, enabled=enabled, name=name)
         if rotate_secret:
             body["rotateSecret"] = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import assert_type
+from typing import Any, assert_type
 
 from opencomputer import AgentEvent, Image, ProcessResult
 from opencomputer.blocking import (
@@ -38,8 +38,8 @@ def sandboxes() -> None:
         assert_type(next(sandbox.files.read_stream("/a")), bytes)
     assert_type(Sandbox.connect("sb-1"), Sandbox)
     assert_type(Sandbox.create_from_checkpoint("cp-1"), Sandbox)
-    assert_type(SecretStore.list(), list[dict[str, object]])
-    assert_type(Snapshots().get("a"), dict[str, object])
+    assert_type(SecretStore.list(), list[dict[str, Any]])
+    assert_type(Snapshots().get("a"), dict[str, Any])
 
 
 def processes(sandbox: Sandbox, pieces: Iterator[bytes]) -> None:

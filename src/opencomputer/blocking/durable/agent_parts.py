@@ -9,7 +9,8 @@ from opencomputer.blocking.support.page import Page
 from opencomputer.blocking.support.twin import Twin
 
 if TYPE_CHECKING:
-    from opencomputer.sdk.answers import JsonObject
+    from collections.abc import Mapping
+
     from opencomputer.sdk.durable import agent_parts as sdk
     from opencomputer.sdk.durable.agent_records import (
         Activation,
@@ -28,10 +29,10 @@ class Deployments(Twin):
         self,
         agent: str,
         *,
-        input: JsonObject,
+        input: Mapping[str, object],
         activate: bool | None = None,
         idempotency_key: str | None = None,
-        client_context: JsonObject | None = None,
+        client_context: Mapping[str, object] | None = None,
     ) -> Deployment:
         """Deploy `{"type": "inline", "prompt": …, "model": …, "skills": […]}`: the complete behaviour.
 

@@ -10,7 +10,8 @@ from opencomputer.blocking.support.stream import Stream
 from opencomputer.blocking.support.twin import Twin
 
 if TYPE_CHECKING:
-    from opencomputer.sdk.answers import JsonObject
+    from collections.abc import Mapping
+
     from opencomputer.sdk.durable import client_session as sdk
     from opencomputer.sdk.durable.events import SessionEvent
     from opencomputer.sdk.durable.session_records import Accepted
@@ -73,7 +74,9 @@ class ClientSession(Twin):
         """
         return self._run(self._original.steer(text, idempotency_key=idempotency_key))
 
-    def steer_envelope(self, envelope: JsonObject, *, idempotency_key: str | None = None) -> Accepted:
+    def steer_envelope(
+        self, envelope: Mapping[str, object], *, idempotency_key: str | None = None
+    ) -> Accepted:
         """The same with what a channel knows of a message: `text`, `raw`, `id`, `source`, `refs`, …"""
         return self._run(self._original.steer_envelope(envelope, idempotency_key=idempotency_key))
 

@@ -12,7 +12,6 @@ from opencomputer.blocking.support.twin import Twin, view
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from opencomputer.sdk.answers import JsonObject
     from opencomputer.sdk.durable import sessions as sdk
     from opencomputer.sdk.durable.session_records import SessionData
 
@@ -24,15 +23,15 @@ class Sessions(Twin):
         self,
         *,
         agent: str,
-        input: str | JsonObject,
+        input: str | Mapping[str, object],
         model: str | None = None,
         revision: int | str | None = None,
         key: str | None = None,
         metadata: Mapping[str, object] | None = None,
         limits: Mapping[str, int] | None = None,
         webhook: str | None = None,
-        destinations: Sequence[JsonObject] | None = None,
-        sources: Sequence[JsonObject] | None = None,
+        destinations: Sequence[Mapping[str, object]] | None = None,
+        sources: Sequence[Mapping[str, object]] | None = None,
         idempotency_key: str | None = None,
     ) -> Session:
         """Start a session with its first input. It is durable when this returns, and works by itself.

@@ -67,7 +67,7 @@ class Twin:
 V = TypeVar("V", bound=Twin)
 
 
-class MappingTwin(Twin, dict[str, object]):
+class MappingTwin(Twin, dict[str, Any]):
     """A view of what is a dictionary as well. Its items are those of the last call."""
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class MappingTwin(Twin, dict[str, object]):
 
     def _renew(self) -> None:
         self.clear()
-        self.update(cast("dict[str, object]", self._wrapped))
+        self.update(cast("dict[str, Any]", self._wrapped))
 
 
 def view(kind: type[V], original: object) -> V:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from opencomputer.sdk.answers import JsonObject
+from collections.abc import Mapping
+
 from opencomputer.sdk.durable.agent_records import (
     Activation,
     AgentSkills,
@@ -29,10 +30,10 @@ class Deployments(_Part):
         self,
         agent: str,
         *,
-        input: JsonObject,
+        input: Mapping[str, object],
         activate: bool | None = None,
         idempotency_key: str | None = None,
-        client_context: JsonObject | None = None,
+        client_context: Mapping[str, object] | None = None,
     ) -> Deployment:
         """Deploy `{"type": "inline", "prompt": …, "model": …, "skills": […]}`: the complete behaviour.
 

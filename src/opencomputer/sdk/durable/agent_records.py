@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described
 from opencomputer.sdk.durable.records import Record, part
 
 TERMINAL_DEPLOYMENT_STATES = frozenset({"ready", "failed", "canceled", "superseded", "skipped"})
@@ -38,12 +38,12 @@ class DurableAgent(Record):
     active_revision_id: str | None = None
     active_revision: ActiveRevision | None = part(ActiveRevision)
     credential_id: str | None = None
-    limits: JsonObject | None = None
-    checkpoints: JsonObject | None = None
+    limits: Described | None = None
+    checkpoints: Described | None = None
     """`keep`: for how many turns the hands' state is kept, to rewind to or fork from."""
     default_repo: str | None = None
     invoke_url: str = ""
-    deployment_status: JsonObject | None = None
+    deployment_status: Described | None = None
     created_at: str = ""
     updated_at: str = ""
 
@@ -54,8 +54,8 @@ class AgentVersion(Record):
 
     version: int
     reason: str = ""
-    actor: JsonObject | None = None
-    agent: JsonObject | None = None
+    actor: Described | None = None
+    agent: Described | None = None
     created_at: str = ""
 
 
@@ -101,18 +101,18 @@ class Deployment(Record):
     revision: Revision | None = part(Revision)
     ref: str | None = None
     sha: str | None = None
-    source: JsonObject | None = None
-    source_relation: JsonObject | None = None
-    actor: JsonObject | None = None
-    error: JsonObject | None = None
+    source: Described | None = None
+    source_relation: Described | None = None
+    actor: Described | None = None
+    error: Described | None = None
     error_class: str | None = None
-    build: JsonObject | None = None
-    configuration: JsonObject | None = None
+    build: Described | None = None
+    configuration: Described | None = None
     log_bytes: int = 0
     log_truncated: bool = False
     live_touched: bool = False
     allowed_actions: list[str] | None = None
-    timing: JsonObject | None = None
+    timing: Described | None = None
     created_at: str = ""
     updated_at: str = ""
     started_at: str | None = None
@@ -152,7 +152,7 @@ class Activation(Record):
 
     id: str
     to: object = None
-    actor: JsonObject | None = None
+    actor: Described | None = None
     reason: str = ""
     created_at: str = ""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, cast
 
 from opencomputer.sdk.answers import JsonObject
 
@@ -34,3 +35,13 @@ def set_members(**members: object) -> JsonObject:
 def new_key() -> str:
     """An idempotency key that nobody else uses."""
     return f"oc-py-{secrets.token_hex(16)}"
+
+
+def plain(body: object) -> object:
+    """The body as JSON can be made of it: whatever mappings and sequences are in it, as dicts and lists."""
+    if isinstance(body, Mapping):
+        members = cast("Mapping[object, object]", body)
+        return {name: plain(each) for name, each in members.items()}
+    if isinstance(body, Sequence) and not isinstance(body, str | bytes | bytearray):
+        return [plain(each) for each in cast("Sequence[object]", body)]
+    return body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
@@ -91,9 +91,11 @@ class ClientSession:
         """
         return await self._said({"text": text, "idempotency_key": idempotency_key or new_key()})
 
-    async def steer_envelope(self, envelope: JsonObject, *, idempotency_key: str | None = None) -> Accepted:
+    async def steer_envelope(
+        self, envelope: Mapping[str, object], *, idempotency_key: str | None = None
+    ) -> Accepted:
         """The same with what a channel knows of a message: `text`, `raw`, `id`, `source`, `refs`, …"""
-        key = idempotency_key or answers.text(envelope, "id") or new_key()
+        key = idempotency_key or answers.text(dict(envelope), "id") or new_key()
         return await self._said({"envelope": envelope, "idempotency_key": key})
 
     async def aclose(self) -> None:

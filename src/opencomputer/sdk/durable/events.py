@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from opencomputer.sdk import answers
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described
 from opencomputer.sdk.durable.records import Record, number, part
 from opencomputer.sdk.errors import UnexpectedAnswerError
 
@@ -36,9 +36,9 @@ class SessionEvent(Record):
     session: str = ""
     level: str = "internal"
     actor: Actor | None = part(Actor)
-    body: JsonObject = field(default_factory=dict[str, object])
+    body: Described = field(default_factory=dict[str, object])
     turn_id: str | None = None
-    refs: JsonObject = field(default_factory=dict[str, object])
+    refs: Described = field(default_factory=dict[str, object])
     source: str | None = None
     content_ref: str | None = None
     body_truncated: bool = False
@@ -114,7 +114,7 @@ class TurnCompleted(SessionEvent):
         return self._words("result_event_id") or None
 
     @property
-    def error(self) -> JsonObject | None:
+    def error(self) -> Described | None:
         found = self.body.get("error")
         return found if answers.is_json_object(found) else None
 

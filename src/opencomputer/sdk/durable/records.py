@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Generic, Self, TypeVar
 
 from opencomputer.sdk import answers
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described, JsonObject
 from opencomputer.sdk.errors import UnexpectedAnswerError
 
 T = TypeVar("T")
@@ -51,11 +51,11 @@ def part(of: type[Record], *, many: bool = False, default: object = MISSING) -> 
 class Record:
     """Something the server described. Fields that it left out have their defaults."""
 
-    raw: JsonObject = field(default_factory=dict[str, object], repr=False, compare=False)
+    raw: Described = field(default_factory=dict[str, object], repr=False, compare=False)
     """Exactly what the server sent."""
 
     @property
-    def extra(self) -> JsonObject:
+    def extra(self) -> Described:
         """What the server sent and this version of the SDK has no field for."""
         known = {one.name for one in fields(self)}
         return {name: value for name, value in self.raw.items() if name not in known}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described
 from opencomputer.sdk.durable.agent_records import Deployment, DurableAgent
 from opencomputer.sdk.durable.records import Record, part
 
@@ -52,7 +52,7 @@ class RepositoryAccess(Record):
     is None while GitHub does not say.
     """
 
-    policy: JsonObject | None = None
+    policy: Described | None = None
     grant: RepositoryGrant | None = part(RepositoryGrant)
     effective_repositories: list[GrantedRepository] | None = part(GrantedRepository, many=True, default=None)
     unavailable_selected_repositories: list[GrantedRepository] = part(GrantedRepository, many=True)
@@ -81,24 +81,24 @@ class LinkedSource(Record):
 
     source: DeploymentSource | None = part(DeploymentSource)
     deployment_id: str | None = None
-    deploy_error: JsonObject | None = None
+    deploy_error: Described | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepositoryReview(Record):
     """What a folder of a repository would become. `interpretation["disposition"]` says whether it can."""
 
-    repository: JsonObject | None = None
+    repository: Described | None = None
     root: str = ""
     production_ref: str = ""
     sha: str = ""
-    interpretation: JsonObject | None = None
-    profile: JsonObject | None = None
+    interpretation: Described | None = None
+    profile: Described | None = None
     review_fingerprint: str = ""
-    candidate_roots: list[JsonObject] | None = None
+    candidate_roots: list[Described] | None = None
     candidate_roots_truncated: bool = False
 
-    def confirmed(self) -> JsonObject:
+    def confirmed(self) -> Described:
         """What an import sends of it, so that just this is imported."""
         profile = (self.profile or self.interpretation or {}).get("source_profile")
         return {"sha": self.sha, "source_profile": profile, "fingerprint": self.review_fingerprint}
@@ -132,7 +132,7 @@ class GitHubApp(Record):
 class AppManifest(Record):
     """What is posted to `post_url`, in the form field `field`, to have GitHub make an App."""
 
-    manifest: JsonObject | None = None
+    manifest: Described | None = None
     manifest_json: str | None = None
     post_url: str = ""
     field: str = "manifest"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described
 from opencomputer.sdk.durable.records import Record, part
 
 if TYPE_CHECKING:
@@ -72,14 +72,14 @@ class SessionData(Record):
     input_cursor: int = 0
     agent_id: str = ""
     credential_id: str | None = None
-    agent_snapshot: JsonObject | None = None
+    agent_snapshot: Described | None = None
     last_turn: Turn | None = part(Turn)
     usage: Usage | None = part(Usage)
-    limits: JsonObject | None = None
-    metadata: JsonObject | None = None
+    limits: Described | None = None
+    metadata: Described | None = None
     key: str | None = None
-    sandboxes: JsonObject | None = None
-    origin: JsonObject | None = None
+    sandboxes: Described | None = None
+    origin: Described | None = None
     """Of a fork: the session and the turn it comes from."""
     created_at: str = ""
     updated_at: str = ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from opencomputer.sdk import answers
-from opencomputer.sdk.answers import JsonObject
 from opencomputer.sdk.durable.bodies import new_key, set_members
 from opencomputer.sdk.durable.connection import Connection, Request, reading
 from opencomputer.sdk.durable.records import Page, inner, page_of
@@ -24,15 +23,15 @@ class Sessions:
         self,
         *,
         agent: str,
-        input: str | JsonObject,
+        input: str | Mapping[str, object],
         model: str | None = None,
         revision: int | str | None = None,
         key: str | None = None,
         metadata: Mapping[str, object] | None = None,
         limits: Mapping[str, int] | None = None,
         webhook: str | None = None,
-        destinations: Sequence[JsonObject] | None = None,
-        sources: Sequence[JsonObject] | None = None,
+        destinations: Sequence[Mapping[str, object]] | None = None,
+        sources: Sequence[Mapping[str, object]] | None = None,
         idempotency_key: str | None = None,
     ) -> Session:
         """Start a session with its first input. It is durable when this returns, and works by itself.

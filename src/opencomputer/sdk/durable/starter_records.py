@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described
 from opencomputer.sdk.durable.records import Record
 
 
@@ -76,9 +76,9 @@ class Invocation(Record):
     """
 
     request_id: str = ""
-    session: JsonObject | None = None
+    session: Described | None = None
     client_token: str | None = None
-    links: JsonObject | None = None
+    links: Described | None = None
     replayed: bool = False
 
     @property

@@ -9,6 +9,7 @@ from opencomputer.sdk.durable.connection import Connection, Request, reading
 from opencomputer.sdk.durable.records import Page, page_of
 from opencomputer.sdk.durable.session_records import Delivery, Destination
 from opencomputer.sdk.paths import path_of
+from opencomputer.sdk.texts import listed, listed_if_given
 
 
 class Destinations:
@@ -33,14 +34,19 @@ class Destinations:
         `types` are exact or `prefix.*`. Raises `ValidationError` for a URL that must not be called.
         """
         body = set_members(
-            url=url, secret=secret, level=level, types=types, include_raw=include_raw, enabled=enabled
+            url=url,
+            secret=secret,
+            level=level,
+            types=listed_if_given(types, "types"),
+            include_raw=include_raw,
+            enabled=enabled,
         )
         return Destination.read(await self._connection.object(Request("POST", self._path(), json=body)))
 
     async def list(self) -> Page[Destination]:
         """Oldest first."""
-        response = await self._connection.send(reading(self._path()))
-        return page_of(response.json(), Destination.read)
+        answer = await self._connection.json(reading(self._path()))
+        return page_of(answer, Destination.read)
 
     async def get(self, destination: str) -> Destination:
         """One of them. Raises `NotFoundError`."""
@@ -59,6 +65,8 @@ class Destinations:
     ) -> Destination:
         """Change what is given. `types=None` lets all types through; a new `secret` replaces the old one
         over a day, in which both sign."""
+        if types is not None and not isinstance(types, NotGiven):
+            types = listed(types, "types")
         body = given(
             url=url, secret=secret, level=level, types=types, include_raw=include_raw, enabled=enabled
         )
@@ -90,9 +98,9 @@ class Deliveries:
     ) -> Page[Delivery]:
         """Newest first."""
         request = reading(self._path(), destination=destination, status=status, after=after, limit=limit)
-        response = await self._connection.send(request)
+        answer = await self._connection.json(request)
         return page_of(
-            response.json(),
+            answer,
             Delivery.read,
             lambda cursor: self.list(destination=destination, status=status, after=cursor, limit=limit),
         )

@@ -15,6 +15,7 @@ from opencomputer.sdk.hosted.records import (
     HostedSecret,
     PackageChange,
 )
+from opencomputer.sdk.texts import listed_if_given
 
 
 class HostedParts(HostedClient):
@@ -24,7 +25,7 @@ class HostedParts(HostedClient):
         self, agent_id: str, key: str, value: str, *, allowed_hosts: Sequence[str] | None = None
     ) -> HostedSecret:
         """Set a secret of an agent; running instances see it after `restart`."""
-        body = set_members(value=value, allowed_hosts=None if allowed_hosts is None else [*allowed_hosts])
+        body = set_members(value=value, allowed_hosts=listed_if_given(allowed_hosts, "allowed_hosts"))
         call = Call("PUT", agent_path(agent_id, "secrets", key), repeatable=True, json=body)
         return HostedSecret.read({"key": key, **await self._object(call)})
 

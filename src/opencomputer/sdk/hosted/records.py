@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described
 from opencomputer.sdk.durable.records import Record, part
 
 ACTIVE_STATES: Final = frozenset({"queued", "running"})
@@ -79,19 +79,19 @@ class HostedAgent(Record):
     channels: list[HostedChannel] = part(HostedChannel, many=True)
     packages: list[HostedPackage] = part(HostedPackage, many=True)
     secret_store: str | None = None
-    config: JsonObject | None = None
+    config: Described | None = None
     created_at: str | None = None
     updated_at: str | None = None
     status: str | None = None
     instance_id: str | None = None
     instance_status: str | None = None
     sandbox_id: str | None = None
-    core_status: JsonObject | None = None
-    channel_status: JsonObject | None = None
-    package_status: JsonObject | None = None
-    conditions: list[JsonObject] = field(default_factory=list[JsonObject])
+    core_status: Described | None = None
+    channel_status: Described | None = None
+    package_status: Described | None = None
+    conditions: list[Described] = field(default_factory=list[Described])
     current_operation: Operation | None = part(Operation)
-    last_error: JsonObject | None = None
+    last_error: Described | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,7 @@ class HostedInstance(Record):
     agent_id: str = ""
     status: str = ""
     sandbox_id: str | None = None
-    metadata: JsonObject = field(default_factory=dict[str, object])
+    metadata: Described = field(default_factory=dict[str, object])
     created_at: str | None = None
     updated_at: str | None = None
 
@@ -146,7 +146,7 @@ class HostedSession(Record):
     input: object = None
     result: object = None
     preview_url: str | None = None
-    metadata: JsonObject = field(default_factory=dict[str, object])
+    metadata: Described = field(default_factory=dict[str, object])
     exit_code: int | None = None
     error: object = None
     created_at: str | None = None
