@@ -87,7 +87,7 @@ class AgentSession(Twin):
         return Stream(aiter(self._original))
 
     def kill(self, signal: int = 9) -> None:
-        """Send a signal to the agent's process group; nothing happens once it has ended."""
+        """Send a signal to the agent's process group, with or without a link; nothing once it has ended."""
         self._run(self._original.kill(signal))
 
     def close(self) -> None:

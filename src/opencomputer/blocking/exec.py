@@ -11,6 +11,8 @@ from opencomputer.blocking.support.threads import off_loop
 from opencomputer.blocking.support.twin import Twin, view
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from opencomputer.sdk import exec as sdk
     from opencomputer.sdk.callbacks import BytesCallback, ExitCallback, SignalCallback
     from opencomputer.sdk.process_result import ExecSessionInfo, ProcessResult
@@ -23,7 +25,7 @@ class Exec(Twin):
         self,
         command: str,
         timeout: int = 60,
-        env: dict[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         *,
         client_timeout: float | None = None,
@@ -39,8 +41,8 @@ class Exec(Twin):
     def start(
         self,
         command: str,
-        args: list[str] | None = None,
-        env: dict[str, str] | None = None,
+        args: Sequence[str] | None = None,
+        env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout: int | None = None,
         max_run_after_disconnect: int | None = None,
@@ -109,7 +111,7 @@ class Exec(Twin):
             ),
         )
 
-    def shell(self, cwd: str | None = None, env: dict[str, str] | None = None) -> Shell:
+    def shell(self, cwd: str | None = None, env: Mapping[str, str] | None = None) -> Shell:
         """Open a bash that keeps its directory, variables and functions from one `run` to the next."""
         return view(Shell, self._run(self._original.shell(cwd, env)))
 

@@ -54,7 +54,10 @@ class ExecSession(Twin):
         self._run(self._original.close_stdin())
 
     def kill(self, signal: int = 9) -> None:
-        """Send a signal to the program and the processes of its group; nothing happens once it has ended."""
+        """Send a signal to the program and the processes of its group; nothing happens once it has ended.
+
+        That works without a link, too: after it was lost or closed.
+        """
         self._run(self._original.kill(signal))
 
     def close(self) -> None:

@@ -19,7 +19,8 @@ from opencomputer.sdk.agent_events import (
     event_from,
 )
 from opencomputer.sdk.callbacks import ExitCallback, SignalCallback, notify
-from opencomputer.sdk.exec_session import kill_session
+from opencomputer.sdk.exec_session import ended, kill_session
+from opencomputer.sdk.texts import listed_if_given
 from opencomputer.wire import frames
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class AgentSettings:
         settings: JsonObject = {
             "model": self.model,
             "systemPrompt": self.system_prompt,
-            "allowedTools": list(self.allowed_tools) if self.allowed_tools is not None else None,
+            "allowedTools": listed_if_given(self.allowed_tools, "allowed_tools"),
             "permissionMode": self.permission_mode,
             "maxTurns": self.max_turns,
             "cwd": self.cwd,
@@ -172,6 +173,11 @@ class AgentSession:
         self._collectors.append(collected)
         try:
             await self.wait()
+        except BaseException:
+            # Nobody gets them: the next to ask does.
+            if len(self._collectors) == 1:
+                self._buffer = deque([*collected, *self._buffer], maxlen=_BUFFERED_EVENTS)
+            raise
         finally:
             self._collectors.remove(collected)
         return collected
@@ -185,8 +191,8 @@ class AgentSession:
                 await self._changed.wait()
 
     async def kill(self, signal: int = 9) -> None:
-        """Send a signal to the agent's process group; nothing happens once it has ended."""
-        if not self._exit.done():
+        """Send a signal to the agent's process group, with or without a link; nothing once it has ended."""
+        if not ended(self._exit):
             await kill_session(self._link, "agent", self.session_id, signal)
 
     async def close(self) -> None:
@@ -217,7 +223,7 @@ class AgentSession:
     async def _write(self) -> None:
         while True:
             line = await self._outgoing.get()
-            await self._stream.send(line)
+            await self._stream.send(line, in_background=True)
             self._outgoing.task_done()
 
     async def _read(self) -> None:

@@ -23,15 +23,16 @@ from opencomputer.sdk.frame_stream import FrameStream
 from opencomputer.sdk.http import httpx
 from opencomputer.sdk.process_result import ExecSessionInfo, ProcessResult
 from opencomputer.sdk.shell import Shell
+from opencomputer.sdk.texts import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from opencomputer.sdk.control_plane import Call
     from opencomputer.sdk.sandbox_link import SandboxLink
 
 _ANSWER_MARGIN_SECONDS = 10
-_OUTAGE_SECONDS = 30.0
+_OUTAGE_SECONDS = 120.0
 
 
 class Exec:
@@ -52,7 +53,7 @@ class Exec:
         self,
         command: str,
         timeout: int = 60,
-        env: dict[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         *,
         client_timeout: float | None = None,
@@ -78,8 +79,8 @@ class Exec:
     async def start(
         self,
         command: str,
-        args: list[str] | None = None,
-        env: dict[str, str] | None = None,
+        args: Sequence[str] | None = None,
+        env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout: int | None = None,
         max_run_after_disconnect: int | None = None,
@@ -99,7 +100,7 @@ class Exec:
         """
         body: JsonObject = {"cmd": command} | _environment(env, cwd)
         if args:
-            body["args"] = args
+            body["args"] = listed(args, "args")
         if timeout is not None:
             body["timeout"] = timeout
         if max_run_after_disconnect is not None:
@@ -128,7 +129,7 @@ class Exec:
         callbacks = StreamCallbacks(on_stdout, on_stderr, on_exit, on_scrollback_end)
         return await self._attach(session_id, callbacks, reconnect=reconnect)
 
-    async def shell(self, cwd: str | None = None, env: dict[str, str] | None = None) -> Shell:
+    async def shell(self, cwd: str | None = None, env: Mapping[str, str] | None = None) -> Shell:
         """Open a bash that keeps its directory, variables and functions from one `run` to the next."""
         body: JsonObject = {"cmd": "bash", "args": ["--noprofile", "--norc", "+m"]} | _environment(env, cwd)
         return await self.reattach_shell(await self._create(body))
@@ -209,7 +210,7 @@ def poll_delay(*, waited: float, held: float) -> float:
     return max(0.0, min(max(waited * 0.1, 0.2), 2.0) - held)
 
 
-def _environment(env: dict[str, str] | None, cwd: str | None) -> JsonObject:
+def _environment(env: Mapping[str, str] | None, cwd: str | None) -> JsonObject:
     fields: JsonObject = {}
     if env:
         fields["envs"] = env

@@ -69,8 +69,11 @@ class ExecSession:
             await self._stream.end_input()
 
     async def kill(self, signal: int = 9) -> None:
-        """Send a signal to the program and the processes of its group; nothing happens once it has ended."""
-        if not self._exit.done():
+        """Send a signal to the program and the processes of its group; nothing happens once it has ended.
+
+        That works without a link, too: after it was lost or closed.
+        """
+        if not ended(self._exit):
             await kill_session(self._link, "exec", self.session_id, signal)
 
     async def close(self) -> None:
@@ -121,6 +124,11 @@ class ExecSession:
         if not self._closing:
             await notify(self._callbacks.on_exit, code)
         self._exit.set_result(code)
+
+
+def ended(exit: asyncio.Future[int]) -> bool:
+    """Whether a program is known to have ended: not when only the link to it has."""
+    return exit.done() and exit.result() != frames.UNKNOWN_EXIT_CODE
 
 
 async def kill_session(link: SandboxLink, kind: str, session_id: str, signal: int) -> None:

@@ -22,14 +22,15 @@ NORMAL_CLOSE = 1000
 ABNORMAL_CLOSE = 1006
 _RETRIED_CLOSES = frozenset({1001, ABNORMAL_CLOSE, 1011, 1012})
 _REASONS_OF_AN_END = frozenset({"", "exec completed"})
-_REDIAL_DELAYS_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0)
+# Two minutes: a node that is busy takes long to start again.
+_REDIAL_DELAYS_SECONDS = (0.25, 0.5, 1.0, 2.0, *[4.0] * 29)
 _SERVER_RING_BYTES = 1024 * 1024
 
 
 class FrameStream:
     """Reads the frames of a session and sends to it.
 
-    With `reconnect` a lost link is opened again for up to half a minute; the replay that follows is reduced
+    With `reconnect` a lost link is opened again for up to two minutes; the replay that follows is reduced
     to what was not delivered before, so that the listener sees one stream without a gap. When the session
     wrote more meanwhile than the server keeps, the link counts as lost. Input that was under way when the
     link broke may be lost.
@@ -76,15 +77,22 @@ class FrameStream:
         except OutputLost as lost:
             await self.aclose()
             self.close_code, self.close_reason = ABNORMAL_CLOSE, str(lost)
+        self._filter = None
         self._connected.set()
 
-    async def send(self, data: bytes) -> None:
-        """Send standard input, waiting while the link is opened again; once it has ended, nothing happens."""
+    async def send(self, data: bytes, *, in_background: bool = False) -> None:
+        """Send standard input, waiting while the link is opened again; once it has ended, nothing happens.
+
+        In the background it also waits until the loss of the link is noticed. A listener must not: it is who
+        keeps that from being noticed.
+        """
         from websockets.exceptions import ConnectionClosed
 
         for message in frames.encode_all(frames.STDIN, data):
-            await self._connected.wait()
             try:
+                await self._connected.wait()
+                if in_background:
+                    await self._reopened()
                 if self._socket:
                     await self._socket.send(message)
             except ConnectionClosed:
@@ -102,6 +110,11 @@ class FrameStream:
         self._connected.set()
         if self._socket:
             await self._socket.close()
+
+    async def _reopened(self) -> None:
+        while self._filter and self._socket and not _is_open(self._socket):
+            self._connected.clear()
+            await self._connected.wait()
 
     async def _dial(self) -> ClientConnection:
         return await self._link.open_socket("exec", self._session_id)
@@ -165,3 +178,9 @@ class FrameStream:
         if self._filter and frame.channel in (frames.STDOUT, frames.STDERR):
             self._filter.delivered(frame)
         return frame
+
+
+def _is_open(socket: ClientConnection) -> bool:
+    from websockets.protocol import State
+
+    return socket.state is State.OPEN

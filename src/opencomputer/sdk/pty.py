@@ -36,12 +36,19 @@ class PtySession:
     """An attached terminal. Used as a context manager it is ended at the end."""
 
     def __init__(
-        self, link: SandboxLink, session_id: str, socket: ClientConnection, on_output: BytesCallback | None
+        self,
+        link: SandboxLink,
+        session_id: str,
+        socket: ClientConnection,
+        on_output: BytesCallback | None,
+        *,
+        seen: int | None,
     ) -> None:
         self.session_id = session_id
         self._link = link
         self._socket = socket
-        self._seen = 0
+        # How much of all its output; None where somebody else had read of it before.
+        self._seen = seen
         self._reader: asyncio.Task[None] | None = None
         if on_output:
             self._reader = asyncio.create_task(self._read(on_output), name=f"terminal {session_id}")
@@ -73,7 +80,8 @@ class PtySession:
         except ConnectionClosed as error:
             raise self._end(error) from error
         data = message.encode() if isinstance(message, str) else message
-        self._seen += len(data)
+        if self._seen is not None:
+            self._seen += len(data)
         return data
 
     async def resize(self, cols: int, rows: int) -> None:
@@ -153,7 +161,7 @@ class Pty:
             body["shell"] = shell
         answer = await self._link.plane.json(Call("POST", self._link.path("pty"), json=body))
         session_id = answers.required_text(answers.json_object(answer), "sessionID")
-        return await self.attach(session_id, on_output)
+        return await self._attached(session_id, on_output, None, seen=0)
 
     async def list(self) -> builtins.list[TerminalInfo]:
         """The sandbox's terminals, ended ones for five minutes more."""
@@ -167,8 +175,14 @@ class Pty:
 
         Only output that nobody has seen comes; with `replay` first all that the server retained.
         """
-        socket = await _open(self._link, session_id, 0 if replay else None)
-        return PtySession(self._link, session_id, socket, on_output)
+        seen = 0 if replay else None
+        return await self._attached(session_id, on_output, seen, seen=seen)
+
+    async def _attached(
+        self, session_id: str, on_output: BytesCallback | None, offset: int | None, *, seen: int | None
+    ) -> PtySession:
+        socket = await _open(self._link, session_id, offset)
+        return PtySession(self._link, session_id, socket, on_output, seen=seen)
 
 
 async def _open(link: SandboxLink, session_id: str, offset: int | None) -> ClientConnection:

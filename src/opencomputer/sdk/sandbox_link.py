@@ -63,8 +63,10 @@ class SandboxLink:
 
     async def aclose(self) -> None:
         """Detach all sessions and close the connections. Nothing in the sandbox is ended by that."""
-        await asyncio.gather(*(detach() for known in self._attached if (detach := known()) is not None))
-        await self.plane.aclose()
+        try:
+            await asyncio.gather(*(detach() for known in self._attached if (detach := known()) is not None))
+        finally:
+            await self.plane.aclose()
 
 
 def path_below_sandboxes(*segments: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from opencomputer.sdk.callbacks import BytesCallback, StreamCallbacks, notify
-from opencomputer.sdk.errors import ShellBusyError, ShellClosedError
+from opencomputer.sdk.errors import NotFoundError, SandboxStoppedError, ShellBusyError, ShellClosedError
 from opencomputer.sdk.exec_session import ExecSession
 from opencomputer.sdk.process_result import ProcessResult
 from opencomputer.sdk.shell_protocol import RunOutput, script
@@ -76,8 +77,11 @@ class Shell:
         if idle:
             await session.send_stdin("exit\n")
         await asyncio.wait([session.done], timeout=_CLOSE_SECONDS if idle else 0)
-        await session.kill()
-        await session.close()
+        try:
+            with suppress(NotFoundError, SandboxStoppedError):
+                await session.kill()
+        finally:
+            await session.close()
 
     async def __aenter__(self) -> Shell:
         return self

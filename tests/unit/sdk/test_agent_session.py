@@ -299,3 +299,46 @@ async def test_an_empty_prompt_is_refused_at_once(sandbox: Sandbox) -> None:
 
 def test_no_callback_is_needed() -> None:
     assert AgentCallbacks().on_event is None
+
+
+async def test_a_prompt_that_meets_a_lost_link_is_sent_over_the_next(
+    node: FakeNode, sandbox: Sandbox, inside: FakeSandbox
+) -> None:
+    """Before the listener has noticed, because it is busy with an event."""
+    busy, go_on = asyncio.Event(), asyncio.Event()
+
+    async def on_event(event: AgentEvent) -> None:
+        if event.type == "assistant" and not go_on.is_set():
+            busy.set()
+            await go_on.wait()
+
+    session = await sandbox.agent.start(on_event=on_event, reconnect=True)
+    script = script_of(inside, session)
+    await eventually(lambda: script.followers)
+    node.do(lambda: script.event(type="assistant"))
+    await busy.wait()
+    node.do(script.drop)
+    await eventually(lambda: not script.followers)
+    socket = session._stream._socket  # pyright: ignore[reportPrivateUsage] - when the client knows of it
+    assert socket is not None
+    await socket.wait_closed()
+    session.send_prompt("go")
+    await asyncio.sleep(0)
+    go_on.set()
+    await eventually(lambda: {"type": "prompt", "text": "go"} in script.commands)
+    await session.close()
+
+
+async def test_events_of_a_collection_that_was_given_up_are_for_the_next(
+    node: FakeNode, sandbox: Sandbox, inside: FakeSandbox
+) -> None:
+    session = await sandbox.agent.start(prompt="go")
+    script = script_of(inside, session)
+    collecting = asyncio.create_task(session.collect_events())
+    node.do(lambda: script.event(type="assistant", number=1))
+    await eventually(lambda: session._collectors and len(session._collectors[0]) == 2)  # pyright: ignore[reportPrivateUsage]
+    collecting.cancel()
+    await asyncio.wait([collecting])
+    node.do(lambda: script.event(type="turn_complete"))
+    assert types(await session.collect_events()) == ["ready", "assistant", "turn_complete"]
+    await session.close()

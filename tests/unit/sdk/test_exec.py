@@ -312,3 +312,33 @@ async def test_a_server_that_is_gone_is_a_transport_error() -> None:
 )
 def test_the_delay_between_questions_grows_with_the_wait(waited: float, held: float, delay: float) -> None:
     assert poll_delay(waited=waited, held=held) == pytest.approx(delay)
+
+
+async def test_a_program_can_be_killed_when_the_link_to_it_is_lost(
+    node: FakeNode, sandbox: Sandbox, inside: FakeSandbox
+) -> None:
+    session = FakeSession("cafe0008")
+    inside.sessions["cafe0008"] = session
+    attached = await sandbox.exec.attach("cafe0008")
+    await eventually(lambda: session.followers)
+    node.do(session.drop)
+    assert await attached.done == -1
+    await attached.kill()
+    assert len(node.requests("POST", "/kill")) == 1
+
+
+async def test_a_program_can_be_killed_after_detaching(node: FakeNode, sandbox: Sandbox) -> None:
+    session = await sandbox.exec.start("sleep", ["30"])
+    await session.close()
+    await session.kill()
+    assert len(node.requests("POST", "/kill")) == 1
+
+
+async def test_one_text_is_no_list_of_texts(sandbox: Sandbox) -> None:
+    """It would be sent letter by letter."""
+    with pytest.raises(TypeError, match="args must be a list"):
+        await sandbox.exec.start("echo", "hello")
+    with pytest.raises(TypeError, match="allowed_tools must be a list"):
+        await sandbox.agent.start(allowed_tools="Bash")
+    with pytest.raises(TypeError, match="egress_allowlist must be a list"):
+        Sandbox.create(egress_allowlist="example.com")

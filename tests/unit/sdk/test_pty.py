@@ -94,3 +94,17 @@ async def test_a_broken_link_is_told_apart_from_the_end(sandbox: Sandbox, inside
         await read_until(terminal, b"never")
     assert isinstance(raised.value, ConnectionClosedError)
     await terminal.close()
+
+
+async def test_a_terminal_that_another_client_had_goes_on_where_it_was(
+    node: FakeNode, sandbox: Sandbox
+) -> None:
+    """How much that one had seen is not known here, so that the server has to know."""
+    first = await sandbox.pty.create()
+    await first.send("echo a$((1 + 1))b\n")
+    await read_until(first, b"a2b")
+    await first.detach()
+    second = await sandbox.pty.attach(first.session_id)
+    await second.reconnect()
+    assert "offset" not in node.requests("WS", first.session_id)[-1].query
+    await second.close()
