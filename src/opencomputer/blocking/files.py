@@ -34,7 +34,7 @@ class Filesystem(Twin):
         """A file's content in pieces, for files of any size."""
         return Stream(self._original.read_stream(path))
 
-    def write(self, path: str, content: str | bytes | Iterable[bytes]) -> None:
+    def write(self, path: str, content: str | bytes | bytearray | Iterable[bytes]) -> None:
         """Replace a file's content, creating the file and its parents where needed.
 
         An iterable is sent as it comes, for content of any size. Whoever reads the file

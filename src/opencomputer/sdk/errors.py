@@ -219,7 +219,10 @@ def _details(response: httpx.Response) -> dict[str, str]:
 
 
 def _message_and_code(response: httpx.Response) -> tuple[str, str]:
-    fallback = response.text.strip()[:500] or response.reason_phrase or "the server gave no reason"
+    # A page is from something between, and made for eyes.
+    is_page = "html" in response.headers.get("content-type", "")
+    said = "" if is_page else response.text.strip()[:500]
+    fallback = said or response.reason_phrase or "the server gave no reason"
     try:
         body: object = response.json()
     except ValueError:

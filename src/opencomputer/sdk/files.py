@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from opencomputer.sdk import answers
 from opencomputer.sdk.control_plane import ASYNC_WAKE, Call, get
@@ -59,20 +59,19 @@ class Filesystem:
             async for chunk in response.aiter_bytes(_CHUNK_BYTES):
                 yield chunk
 
-    async def write(self, path: str, content: str | bytes | AsyncIterable[bytes]) -> None:
+    async def write(self, path: str, content: str | bytes | bytearray | AsyncIterable[bytes]) -> None:
         """Replace a file's content, creating the file and its parents where needed.
 
         An asynchronous iterable is sent as it comes, for content of any size. Whoever reads the file
         meanwhile sees the old content; when the upload fails, it stays.
         """
-        if isinstance(content, str):
-            content = content.encode()
-        whole = isinstance(content, bytes)
+        sent = _sendable(content)
+        whole = isinstance(sent, bytes)
         call = Call(
             "PUT",
             self._link.path("files"),
             repeatable=whole,
-            content=content if isinstance(content, bytes) else _iterated(content),
+            content=sent,
             params={"path": path},
             headers={"Content-Type": "application/octet-stream", **(ASYNC_WAKE if whole else {})},
             timeout_seconds=_UPLOAD_ANSWER_SECONDS,
@@ -126,6 +125,18 @@ class Filesystem:
 
     def _reading(self, path: str) -> Call:
         return Call("GET", self._link.path("files"), params={"path": path}, headers=_UNCOMPRESSED)
+
+
+def _sendable(content: object) -> bytes | AsyncIterator[bytes]:
+    if isinstance(content, str):
+        return content.encode()
+    if isinstance(content, bytes | bytearray):
+        return bytes(content)
+    # Told before anything is sent.
+    if not isinstance(content, AsyncIterable):
+        kind = type(content).__name__
+        raise TypeError(f"content must be text, bytes or an asynchronous iterable of bytes, not {kind}")
+    return _iterated(cast("AsyncIterable[bytes]", content))
 
 
 async def _iterated(content: AsyncIterable[bytes]) -> AsyncIterator[bytes]:

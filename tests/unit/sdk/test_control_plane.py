@@ -319,3 +319,11 @@ async def test_a_closed_client_says_that_it_is_closed() -> None:
     with pytest.raises(ClientClosedError):
         async with plane.stream(get("/sandboxes")):
             pass
+
+
+async def test_a_page_of_something_between_is_no_message() -> None:
+    server = Server(httpx.Response(502, html="<html><h1>Bad gateway</h1></html>"))
+    async with server.plane() as plane:
+        with pytest.raises(UnavailableError) as raised:
+            await plane.send(Call("POST", "/x"))
+    assert raised.value.message == "Bad Gateway"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -131,3 +132,17 @@ async def test_calls_that_can_be_sent_again_wait_for_a_sandbox_that_wakes(
     await sandbox.files.write("/g", pieces(b"x"))
     assert [chunk async for chunk in sandbox.files.read_stream("/g")] == [b"x"]
     assert {seen.headers.get("x-osb-async-wake") for seen in node.seen} == {None}
+
+
+async def test_changeable_bytes_are_written_too(sandbox: Sandbox) -> None:
+    await sandbox.files.write("/data", bytearray(b"abc"))
+    assert await sandbox.files.read_bytes("/data") == b"abc"
+
+
+@pytest.mark.parametrize("content", [None, 3, [b"abc"]])
+async def test_what_cannot_be_content_is_refused_before_anything_is_sent(
+    node: FakeNode, sandbox: Sandbox, content: Any
+) -> None:
+    with pytest.raises(TypeError, match="content must be"):
+        await sandbox.files.write("/data", content)
+    assert node.requests("PUT", "/files") == []

@@ -28,3 +28,9 @@ def test_what_names_nothing_is_refused_before_anything_is_sent(given: str) -> No
         SandboxLink(plane, given).path("exec")
     with pytest.raises(NamelessError):
         agent_path(given)
+
+
+def test_none_is_no_id() -> None:
+    """A variable that is not set would be the id "None"."""
+    with pytest.raises(NamelessError, match="None is no id"):
+        path_of("sandboxes", None)  # pyright: ignore[reportArgumentType] - what an untyped caller does

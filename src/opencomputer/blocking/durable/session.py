@@ -15,7 +15,7 @@ from opencomputer.blocking.support.twin import view
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opencomputer.sdk.answers import JsonObject
+    from opencomputer.sdk.answers import Described
     from opencomputer.sdk.durable import session as sdk
     from opencomputer.sdk.durable.session_records import (
         SessionData,
@@ -55,6 +55,10 @@ class Session(ClientSession):
     def deliveries(self) -> Deliveries:
         return view(Deliveries, self._original.deliveries)
 
+    def aclose(self) -> None:
+        """Nothing: the connection is that of the `OpenComputer` that gave this session, and ends with it."""
+        self._run(self._original.aclose())
+
     @property
     def status(self) -> str:
         """queued, running, awaiting_input, idle, failed or archived."""
@@ -69,11 +73,11 @@ class Session(ClientSession):
         return self._original.usage
 
     @property
-    def metadata(self) -> JsonObject | None:
+    def metadata(self) -> Described | None:
         return self._original.metadata
 
     @property
-    def snapshot(self) -> JsonObject | None:
+    def snapshot(self) -> Described | None:
         """What of its agent the session keeps, whatever becomes of that."""
         return self._original.snapshot
 

@@ -95,6 +95,8 @@ async def fed_from(pieces: Iterable[T]) -> AsyncGenerator[T]:
         yield piece  # pyright: ignore[reportReturnType] - the end has been told apart
 
 
-def whole_or_fed(content: str | bytes | Iterable[bytes]) -> str | bytes | AsyncGenerator[bytes]:
+def whole_or_fed(
+    content: str | bytes | bytearray | Iterable[bytes],
+) -> str | bytes | bytearray | AsyncGenerator[bytes]:
     """Text and bytes as they are, anything else piece by piece."""
-    return content if isinstance(content, str | bytes) else fed_from(content)
+    return content if isinstance(content, str | bytes | bytearray) else fed_from(content)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from opencomputer.sdk import answers
 from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.durable.bodies import plain
 from opencomputer.sdk.durable.endpoint import DurableEndpoint
-from opencomputer.sdk.errors import error_from, retry_after_seconds
+from opencomputer.sdk.errors import ClientClosedError, error_from, retry_after_seconds
 from opencomputer.sdk.http import httpx
 from opencomputer.sdk.http_client import http_client
 from opencomputer.sdk.version import installed_version
@@ -69,13 +70,14 @@ class Connection:
         self.options = options or Options()
         self._given = self.options.client
         self._made: httpx.AsyncClient | None = None
+        self._closed = False
 
     async def send(self, request: Request) -> httpx.Response:
         """The successful answer, read in full.
 
         What may be repeated is, as often as the options say, after a network fault, 429, or 5xx.
         """
-        attempts_left = self.options.retries if request.repeatable else 0
+        attempts_left = max(0, self.options.retries) if request.repeatable else 0
         for attempt in range(attempts_left + 1):
             last = attempt == attempts_left
             try:
@@ -90,6 +92,10 @@ class Connection:
                 return _checked(response)
             await self.options.sleep(delay)
         raise AssertionError("the last attempt returns or raises")
+
+    async def json(self, request: Request) -> object:
+        """The JSON of the successful answer."""
+        return answers.parsed(await self.send(request))
 
     async def object(self, request: Request) -> JsonObject:
         """The JSON object of the successful answer; an empty one when it has no body."""
@@ -115,10 +121,12 @@ class Connection:
             if not response.is_success:
                 await response.aread()
                 raise error_from(response)
+            answers.check_events(response)
             yield response
 
     async def aclose(self) -> None:
         """Close the connections that were made here; may be called again."""
+        self._closed = True
         if self._made is not None:
             await self._made.aclose()
 
@@ -128,7 +136,7 @@ class Connection:
             self._url(request.path),
             params=_query(request.params),
             headers={**self._headers(), **_content_type(request), **request.headers},
-            json=request.json,
+            json=plain(request.json),
             content=b"null" if request.sends_null and request.json is None else request.content,
             timeout=self.options.timeout_seconds,
         )
@@ -143,6 +151,8 @@ class Connection:
         )
 
     def _client(self) -> httpx.AsyncClient:
+        if self._closed:
+            raise ClientClosedError
         # Made at the first request: an `OpenComputer` that is never used opens nothing.
         if self._given is not None:
             return self._given

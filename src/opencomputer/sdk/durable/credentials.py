@@ -29,8 +29,8 @@ class Credentials:
 
     async def list(self) -> Page[Credential]:
         """Oldest first."""
-        response = await self._connection.send(reading("/credentials"))
-        return page_of(response.json(), Credential.read)
+        answer = await self._connection.json(reading("/credentials"))
+        return page_of(answer, Credential.read)
 
     async def rotate(self, credential: str, key: str) -> Credential:
         """Replace the key, also for sessions that run."""

@@ -49,8 +49,8 @@ class GitHubApps:
 
     async def list(self) -> Page[GitHubApp]:
         """All of them, the server's own included."""
-        response = await self._connection.send(reading("/github/apps"))
-        return page_of(response.json(), GitHubApp.read)
+        answer = await self._connection.json(reading("/github/apps"))
+        return page_of(answer, GitHubApp.read)
 
     async def register(
         self,

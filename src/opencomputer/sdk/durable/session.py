@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from opencomputer.sdk import answers
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described, JsonObject
 from opencomputer.sdk.durable.bodies import new_key, set_members
 from opencomputer.sdk.durable.client_session import ClientSession
 from opencomputer.sdk.durable.connection import Connection, Request, reading
@@ -23,6 +23,7 @@ from opencomputer.sdk.durable.session_records import (
 from opencomputer.sdk.durable.watches import Watches
 from opencomputer.sdk.durable.webhooks_of_session import Deliveries, Destinations
 from opencomputer.sdk.paths import path_of
+from opencomputer.sdk.texts import listed
 
 
 class Session(ClientSession):
@@ -46,6 +47,9 @@ class Session(ClientSession):
         self.destinations = Destinations(connection, data.id)
         self.deliveries = Deliveries(connection, data.id)
 
+    async def aclose(self) -> None:
+        """Nothing: the connection is that of the `OpenComputer` that gave this session, and ends with it."""
+
     @property
     def status(self) -> str:
         """queued, running, awaiting_input, idle, failed or archived."""
@@ -60,11 +64,11 @@ class Session(ClientSession):
         return self.data.usage
 
     @property
-    def metadata(self) -> JsonObject | None:
+    def metadata(self) -> Described | None:
         return self.data.metadata
 
     @property
-    def snapshot(self) -> JsonObject | None:
+    def snapshot(self) -> Described | None:
         """What of its agent the session keeps, whatever becomes of that."""
         return self.data.agent_snapshot
 
@@ -93,8 +97,8 @@ class Session(ClientSession):
 
     async def list_sources(self) -> Sequence[SessionSource]:
         """How its repositories stand now."""
-        response = await self._connection.send(reading(path_of("sessions", self.id, "sources")))
-        self.sources = page_of(response.json(), SessionSource.read).data
+        answer = await self._connection.json(reading(path_of("sessions", self.id, "sources")))
+        self.sources = page_of(answer, SessionSource.read).data
         return self.sources
 
     async def wait(self, *, timeout: float | None = None) -> SessionResult:
@@ -153,7 +157,9 @@ class Session(ClientSession):
         self, scopes: Sequence[str] = ("read", "steer"), *, ttl_seconds: int | None = None
     ) -> str:
         """A token for this session alone, for one hour by default."""
-        answer = await self._post("client-tokens", set_members(scopes=[*scopes], ttl=ttl_seconds))
+        answer = await self._post(
+            "client-tokens", set_members(scopes=listed(scopes, "scopes"), ttl=ttl_seconds)
+        )
         return answers.text(answer, "client_token") or answers.required_text(answer, "token")
 
     async def _post(self, verb: str, body: JsonObject | None = None) -> JsonObject:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described
 from opencomputer.sdk.durable.bodies import set_members
 from opencomputer.sdk.durable.connection import Connection, Request, reading
 from opencomputer.sdk.durable.records import Page, Record, page_of
@@ -15,7 +15,7 @@ from opencomputer.sdk.paths import path_of
 class SlackManifest(Record):
     """The app to make on Slack's pages: `create_url` leads there, `steps` say how to go on."""
 
-    manifest: JsonObject | None = None
+    manifest: Described | None = None
     manifest_json: str | None = None
     create_url: str = ""
     steps: list[object] | None = None
@@ -46,14 +46,14 @@ class ManagedSlack(Record):
 
     mode: str = "managed"
     status: str = ""
-    workspace: JsonObject | None = None
-    app: JsonObject | None = None
+    workspace: Described | None = None
+    app: Described | None = None
     open_url: str | None = None
     connected_at: str | None = None
     error_code: str | None = None
     authorize_url: str | None = None
     expires_at: str | None = None
-    agent: JsonObject | None = None
+    agent: Described | None = None
 
 
 class SlackOfAgents:
@@ -98,8 +98,8 @@ class SlackOfAgents:
 
     async def list_managed_slack_connections(self) -> Page[ManagedSlack]:
         """All agents in the server's app; `agent` says which."""
-        response = await self._connection.send(reading("/slack/managed/connections"))
-        return page_of(response.json(), ManagedSlack.read)
+        answer = await self._connection.json(reading("/slack/managed/connections"))
+        return page_of(answer, ManagedSlack.read)
 
     async def disconnect_managed_slack(self, agent: str) -> None:
         """Take it out of the workspace."""

@@ -34,8 +34,8 @@ class Schedules:
 
     async def list(self, agent: str) -> Page[Schedule]:
         """Oldest first."""
-        response = await self._connection.send(reading(path_of("agents", agent, "schedules")))
-        return page_of(response.json(), Schedule.read, name="schedules")
+        answer = await self._connection.json(reading(path_of("agents", agent, "schedules")))
+        return page_of(answer, Schedule.read, name="schedules")
 
     async def get(self, agent: str, schedule: str) -> Schedule:
         """One of them. Raises `NotFoundError`."""

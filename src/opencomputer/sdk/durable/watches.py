@@ -34,8 +34,8 @@ class Watches:
 
     async def list(self) -> Page[Watch]:
         """Oldest first."""
-        response = await self._connection.send(reading(self._path()))
-        return page_of(response.json(), Watch.read)
+        answer = await self._connection.json(reading(self._path()))
+        return page_of(answer, Watch.read)
 
     async def delete(self, watch: str) -> None:
         """Wake it no more by this."""

@@ -9,12 +9,12 @@ import hmac
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Protocol, cast
 
 from opencomputer.sdk import answers
-from opencomputer.sdk.answers import JsonObject
+from opencomputer.sdk.answers import Described
 from opencomputer.sdk.durable.events import SessionEvent, read_event
 from opencomputer.sdk.errors import UnexpectedAnswerError
 
@@ -22,7 +22,18 @@ DEFAULT_TOLERANCE_SECONDS = 300
 _SECRET_PREFIX = "whsec_"
 _STANDARD_BASE64 = re.compile(r"[A-Za-z0-9+/]+")
 
-Headers = Mapping[str, str] | Iterable[tuple[str, str]]
+Pairs = Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]
+
+
+class HasItems(Protocol):
+    """Headers of a request as frameworks have them, be they a mapping or not."""
+
+    def items(self) -> Iterable[tuple[str, str]]:
+        """Names and values."""
+        ...
+
+
+Headers = HasItems | Pairs
 
 
 class WebhookVerificationError(ValueError):
@@ -42,9 +53,9 @@ class WebhookDelivery:
     delivery_id: str | None = None
     session_id: str | None = None
     sandbox_id: str | None = None
-    metadata: JsonObject | None = None
+    metadata: Described | None = None
     event: SessionEvent | None = None
-    raw: JsonObject = field(default_factory=dict[str, object], repr=False)
+    raw: Described = field(default_factory=dict[str, object], repr=False)
 
 
 def verify_webhook(
@@ -60,6 +71,8 @@ def verify_webhook(
     `raw_body` must be the body exactly as it arrived. `headers` are the request's, in whatever case. Raises
     `WebhookVerificationError`.
     """
+    if not secret.removeprefix(_SECRET_PREFIX):
+        raise WebhookVerificationError("there is no secret to check with")
     body = raw_body.encode() if isinstance(raw_body, str) else raw_body
     given = _by_lower_name(headers)
     # Those of sandboxes come under both families of names. Only one set counts, as in other SDKs: svix.
@@ -91,15 +104,12 @@ def key_of(secret: str) -> bytes:
 
 def _by_lower_name(headers: Headers) -> dict[str, str]:
     found: dict[str, str] = {}
-    for name, value in _pairs(headers):
+    # The standard library's headers have items and are no mapping; those of ASGI are pairs of bytes.
+    items = getattr(headers, "items", None)
+    for pair in cast("Pairs", headers if items is None else items()):
+        name, value = (part.decode("latin-1") if isinstance(part, bytes) else part for part in pair)
         found.setdefault(name.lower(), value)
     return found
-
-
-def _pairs(headers: Headers) -> Iterable[tuple[str, str]]:
-    if isinstance(headers, Mapping):
-        return cast("Mapping[str, str]", headers).items()
-    return headers
 
 
 def _check_time(stamp: str, now: float, tolerance: float) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from types import MappingProxyType
+
 import httpx
 import pytest
 
@@ -10,11 +13,22 @@ from opencomputer import (
     ConflictError,
     NotFoundError,
     NotSupportedError,
+    OpenComputer,
     OpenComputerError,
     RateLimitError,
+    UnavailableError,
+    UnexpectedAnswerError,
     ValidationError,
 )
-from opencomputer.sdk.durable.connection import Request, reading
+from opencomputer.sdk.durable.agents import Agents
+from opencomputer.sdk.durable.connection import Connection, Request, reading
+from opencomputer.sdk.durable.credentials import Credentials
+from opencomputer.sdk.durable.github import GitHubApps
+from opencomputer.sdk.durable.sessions import Sessions
+from opencomputer.sdk.durable.starters import Schedules
+from opencomputer.sdk.durable.watches import Watches
+from opencomputer.sdk.durable.webhooks_of_session import Destinations
+from opencomputer.sdk.errors import ClientClosedError
 from tests.unit.sdk.durable.answers import Answer, Answers, refusal
 
 pytestmark = pytest.mark.anyio
@@ -101,3 +115,50 @@ async def test_too_many_requests_say_when_to_come_again() -> None:
         with pytest.raises(RateLimitError) as raised:
             await connection.send(Request("POST", "/x"))
     assert raised.value.retry_after_seconds == 3
+
+
+async def test_a_page_instead_of_a_list_is_an_unexpected_answer() -> None:
+    page = httpx.Response(200, html="<p>Sign in</p>")
+    lists: list[Callable[[Connection], Awaitable[object]]] = [
+        lambda one: Credentials(one).list(),
+        lambda one: Destinations(one, "ses_1").list(),
+        lambda one: Watches(one, "ses_1").list(),
+        lambda one: Schedules(one).list("agt_1"),
+        lambda one: GitHubApps(one).list(),
+        lambda one: Agents(one).list_managed_slack_connections(),
+    ]
+    for listing in lists:
+        async with Answers(page).connection() as connection:
+            with pytest.raises(UnexpectedAnswerError, match="did not answer with JSON"):
+                await listing(connection)
+
+
+async def test_what_was_closed_says_so() -> None:
+    oc = OpenComputer("osb_key", base_url="http://node.test")
+    await oc.aclose()
+    with pytest.raises(ClientClosedError):
+        await oc.agents.list()
+
+
+async def test_closing_a_session_leaves_the_client_open() -> None:
+    server = Answers(httpx.Response(200, json={"id": "ses_1"}), httpx.Response(200, json={"data": []}))
+    async with server.connection() as connection:
+        async with await Sessions(connection).get("ses_1") as session:
+            assert session.id == "ses_1"
+        assert [*await Agents(connection).list()] == []
+
+
+async def test_fewer_than_no_repeats_are_none() -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(503))
+    async with httpx.AsyncClient(transport=transport) as client:
+        oc = OpenComputer("osb_key", base_url="http://node.test", max_retries=-1, http_client=client)
+        with pytest.raises(UnavailableError):
+            await oc.agents.list()
+
+
+async def test_mappings_of_every_kind_are_sent() -> None:
+    server = Answers(httpx.Response(201, json={"session": {"id": "ses_1"}}))
+    async with server.connection() as connection:
+        metadata = MappingProxyType({"order": MappingProxyType({"number": (1, 2)})})
+        await Sessions(connection).create(agent="agt_1", input="go", metadata=metadata)
+    assert server.body["metadata"] == {"order": {"number": [1, 2]}}

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 import httpx
 import pytest
 
-from opencomputer import AuthError, NotFoundError
+from opencomputer import AuthError, NotFoundError, UnexpectedAnswerError
 from opencomputer.sdk.durable.client_session import ClientSession
 from opencomputer.sdk.durable.streams import frames
 from tests.unit.sdk.durable.answers import Answers, event_body, refusal
@@ -108,3 +108,9 @@ async def test_frames_are_put_together_from_any_pieces(size: int, ending: bytes)
     found = [json.loads(data) async for data in frames(pieces())]
     assert [each["seq"] for each in found] == [1, 2]
     assert found[0]["body"]["text"] == "a\u2028b\x85c é"
+
+
+async def test_a_page_instead_of_events_is_an_error_and_not_waited_out() -> None:
+    server = Answers(stream(frame(1)), httpx.Response(200, html="<p>Sign in</p>"))
+    with pytest.raises(UnexpectedAnswerError, match="did not answer with events"):
+        await read(server, 2)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+from email.message import Message
 
 import pytest
 
@@ -148,3 +149,21 @@ def test_a_signed_body_that_is_no_webhook_is_refused() -> None:
 )
 def test_keys_are_base64_where_that_is_exact_and_else_the_secret_itself(secret: str, key: bytes) -> None:
     assert key_of(secret) == key
+
+
+def test_headers_are_taken_as_frameworks_have_them() -> None:
+    """Those of the standard library's server are no mapping, those of ASGI are bytes."""
+    given = signed(BODY)
+    message = Message()
+    for name, value in given.items():
+        message[name] = value
+    asgi = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    for headers in (message, asgi):
+        assert verify_webhook(BODY, headers, SECRET, now_seconds=NOW).delivery_id == "dlv_1"
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_"])
+def test_without_a_secret_nothing_is_believed(secret: str) -> None:
+    """Anybody can sign with none."""
+    with pytest.raises(WebhookVerificationError, match="no secret"):
+        verify_webhook(BODY, signed(BODY, secret), secret, now_seconds=NOW)
