@@ -26,6 +26,8 @@ from opencomputer.sdk.durable.events import (
 _COLUMNS = 120
 _OUTPUT_LINES = 6
 _RULE = 48
+_ENGINES_FIGURES = "agent.result"
+"""What a turn cost, as the engine counts; the end of the turn tells it."""
 # How the end of a turn is told, and how it looks.
 _ENDS: dict[str, tuple[str, Style]] = {
     "completed": ("✓ done", "green"),
@@ -45,6 +47,7 @@ class SessionView:
         self._turns: list[str] = []
         self._began: dict[str, str] = {}
         self._failures: dict[str, str] = {}
+        self._progress = ""
 
     def lines_of(self, event: SessionEvent) -> Iterator[Line]:
         """The lines that show an event. Control characters are gone from them."""
@@ -57,9 +60,7 @@ class SessionView:
                 for line in _lines(event.text):
                     yield Line(f"› {line}", ("bold",))
             case AgentMessage():
-                styles: tuple[Style, ...] = ("yellow",) if event.awaiting_input else ()
-                for line in _lines(event.text):
-                    yield Line(line, styles if event.level == "user" else ("dim",))
+                yield from self._message(event)
             case AgentThinking():
                 yield from (Line(line, ("dim",)) for line in _lines(event.text))
             case ToolCall():
@@ -73,9 +74,21 @@ class SessionView:
                 yield Line(_cut(f"Error: {event.message or event.code or event.type}"), ("red",))
             case PreviewUrl():
                 yield Line(f"→ {text.harmless(event.url)}", ("cyan",))
+            case _ if event.type == _ENGINES_FIGURES:
+                pass
             case _:
                 told = event.text or event.body.get("sandbox", "")
                 yield Line(_cut(f"· {event.type}  {told}").rstrip(), ("dim",))
+
+    def _message(self, event: AgentMessage) -> Iterator[Line]:
+        """What an agent says last it has often just said, and it was shown as progress."""
+        final = event.level == "user"
+        known, self._progress = self._progress, "" if final else event.text
+        if final and event.text == known and not event.awaiting_input:
+            return
+        styles: tuple[Style, ...] = ("yellow",) if event.awaiting_input else ()
+        for line in _lines(event.text):
+            yield Line(line, styles if final else ("dim",))
 
     def _beginning(self, event: SessionEvent) -> Iterator[Line]:
         turn = event.turn_id or ""

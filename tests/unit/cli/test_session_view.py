@@ -49,6 +49,19 @@ def test_a_turn_is_shown_as_a_whole() -> None:
     ]
 
 
+def test_an_answer_that_was_shown_as_progress_is_not_shown_again() -> None:
+    assert shown(
+        event(1, "agent.message", level="progress", text="Done."),
+        event(2, "agent.result", level="internal", total_cost_usd=0.1),
+        event(3, "agent.message", text="Done."),
+        event(4, "agent.message", text="Done."),
+    ) == ["Done.", "Done."]
+    assert shown(
+        event(1, "agent.message", level="progress", text="Which?"),
+        event(2, "agent.message", text="Which?", awaiting_input=True),
+    ) == ["Which?", "Which?"]
+
+
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
