@@ -9,8 +9,7 @@ from contextlib import contextmanager
 
 from opencomputer.cli.arguments import PROGRAM
 from opencomputer.cli.failures import CommandError
-
-_INSTALL = "pip install 'opencomputer-sdk[server]'"
+from opencomputer.cli.installation import how_to_add
 
 
 @contextmanager
@@ -20,7 +19,7 @@ def local_server() -> Generator[None]:
         yield
     except ModuleNotFoundError as error:
         message = f"the server is not installed here (missing: {error.name})"
-        raise CommandError(message, hint=_INSTALL) from error
+        raise CommandError(message, hint=how_to_add("server")) from error
     except PermissionError as error:
         message = f"no permission for {error.filename or 'what this needs'}"
         raise CommandError(message, hint=f"as root: sudo {_own_command()}") from error

@@ -18,6 +18,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import CallToolResult
 
+from opencomputer.cli.installation import how_to_add
 from opencomputer.cli.mcp import running, tools
 from opencomputer.cli.mcp.sandboxes import Access, Sandboxes
 from opencomputer.cli.mcp.server import server_for
@@ -254,4 +255,4 @@ def test_without_the_package_it_says_how_to_install_it(oc: Oc, monkeypatch: pyte
     monkeypatch.setattr("sys.stdin.isatty", lambda: False)
     outcome = oc("mcp")
     assert outcome.exit_code == 1
-    assert "pip install 'opencomputer-sdk[mcp]'" in outcome.stderr
+    assert how_to_add("mcp") in outcome.stderr

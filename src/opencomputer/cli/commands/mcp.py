@@ -7,9 +7,8 @@ import sys
 import typer
 
 from opencomputer.cli.failures import CommandError
+from opencomputer.cli.installation import how_to_add
 from opencomputer.cli.session import session_of
-
-_HOW_TO_INSTALL = "`oc mcp` needs one more package; `pip install 'opencomputer-sdk[mcp]'` installs it"
 
 
 def mcp(
@@ -35,7 +34,8 @@ def mcp(
         from opencomputer.cli.mcp.sandboxes import Access
         from opencomputer.cli.mcp.server import serve
     except ModuleNotFoundError as error:
-        raise CommandError(f"{_HOW_TO_INSTALL} (missing: {error.name})") from error
+        message = f"`oc mcp` needs one more package (missing: {error.name})"
+        raise CommandError(message, hint=how_to_add("mcp")) from error
     serve(Access(server.api_key, server.api_url, sandbox or None, kill_at_exit))
 
 
