@@ -40,7 +40,7 @@ _KEY_ENDS = "/credential$"
 
 @dataclass(frozen=True)
 class Target:
-    """A node, a key of it, and ids of what it has: by document, and by the name that paths have for them."""
+    """A node, a key of it, and ids of what it has: by document, and by the end of the path up to them."""
 
     url: str
     key: str
@@ -85,15 +85,10 @@ def ask(target: Target, options: Sequence[str]) -> int:
 
 
 async def target_of(api: Api) -> Target:
-    """A node with a sandbox, an agent and a session, for requests to be about something."""
-    body = {"name": "fuzzed", "runtime": "scripted", "prompt": "Write.", "model": "scripted/echo"}
-    agent = (await api.client.post("/v3/agents", json=body)).json()["id"]
-    session = (await api.client.post("/v3/sessions", json={"agent": agent, "input": "hello"})).json()
-    ids = {
-        "api": {"sandbox_id": (await api.create())["sandboxID"]},
-        "v3": {"agent": agent, "session_id": session["session"]["id"]},
-    }
-    return Target(api.url, api.key, ids)
+    """A node with one of each kind, for requests to be about something."""
+    from tests.support.one_of_each import ids_of_sandboxes, ids_of_sessions
+
+    return Target(api.url, api.key, {"api": await ids_of_sandboxes(api), "v3": await ids_of_sessions(api)})
 
 
 async def ask_node_of_ours(options: Sequence[str]) -> int:
@@ -104,7 +99,8 @@ async def ask_node_of_ours(options: Sequence[str]) -> int:
     configure_logs("error")
     with TemporaryDirectory(prefix="opencomputer-fuzz-") as name:
         folder = NodeFolder(Path(name))
-        async with folder.running(POOL_MAX="1") as url, api_of(url, FIRST_KEY) as api:
+        running = folder.running(POOL_MAX="1", ALLOW_PRIVATE_WEBHOOKS="1")
+        async with running as url, api_of(url, FIRST_KEY) as api:
             try:
                 return await asyncio.to_thread(ask, await target_of(api), options)
             finally:

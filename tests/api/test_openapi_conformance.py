@@ -18,7 +18,7 @@ _OPTIONS = ("--phases=fuzzing", "--max-examples=1", "--generation-deterministic"
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 async def test_answers_are_as_documented(api: Api, sandbox: str, document: str) -> None:
-    target = Target(api.url, api.key, {"api": {"sandbox_id": sandbox}})
+    target = Target(api.url, api.key, {"api": {"/{sandbox_id}": sandbox}})
     costly = ["/sandboxes$", "/(fork|hibernate|wake)$"]
     asking = command(target, document, _OPTIONS, without=costly)
     done = await run_process(asking, env=environment(target, document), check=False)

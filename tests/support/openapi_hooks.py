@@ -1,8 +1,8 @@
 """What schemathesis is told of our API: loaded by its command with `SCHEMATHESIS_HOOKS`.
 
 On the fake driver machines are this host. So programs get names that no program has, and paths stay below a
-sandbox's home. `OPENCOMPUTER_FUZZ_IDS` may have ids, as JSON by the name of their parameter, that stand in
-for some of those that are made up.
+sandbox's home. `OPENCOMPUTER_FUZZ_IDS` may have ids, as JSON by the end of the path up to them
+(`/{sandbox_id}`), that stand in for some of those that are made up.
 """
 
 from __future__ import annotations
@@ -42,16 +42,20 @@ def map_path_parameters(context: Any, parameters: object) -> object:
     if not isinstance(parameters, dict) or _ends(context.operation):
         return cast("object", parameters)
     given = cast("dict[str, object]", parameters)
+    path = context.operation.path
     return {
-        name: _KNOWN[name] if name in _KNOWN and len(str(value)) < _LONG else value
-        for name, value in given.items()
+        name: _known(path, name, value) if len(str(value)) < _LONG else value for name, value in given.items()
     }
 
 
+def _known(path: str, name: str, otherwise: object) -> object:
+    parameter = f"{{{name}}}"
+    up_to_it = path.partition(parameter)[0] + parameter
+    return next((id for end, id in _KNOWN.items() if up_to_it.endswith(end)), otherwise)
+
+
 def _ends(operation: Any) -> bool:
-    return operation.method.upper() == "DELETE" and operation.path.endswith(
-        tuple(f"/{{{each}}}" for each in _KNOWN)
-    )
+    return operation.method.upper() == "DELETE" and operation.path.endswith(tuple(_KNOWN))
 
 
 def harmless(value: object) -> object:
