@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError
 
 from opencomputer.server.domain.errors import Conflict
@@ -23,7 +25,7 @@ from opencomputer.server.stores.sql.organisations import SqlOrganisationStore
 from opencomputer.server.stores.sql.previews import SqlPreviewStore
 from opencomputer.server.stores.sql.sandboxes import SqlSandboxStore
 from opencomputer.server.stores.sql.snapshots import SqlSnapshotStore
-from opencomputer.server.stores.sql.telling import listens
+from opencomputer.server.stores.sql.telling import listens, webhook_values
 from opencomputer.server.stores.sql.webhook_tables import webhooks
 from opencomputer.server.stores.sql.webhooks import webhook_tables
 from opencomputer.wire.ids import OrgId
@@ -291,3 +293,25 @@ async def test_destinations_of_a_sandbox_outlive_it_for_a_while(kept: Kept) -> N
     assert await kept.tables.messages.forget_stopped(rows.at(1)) == 1
     async with kept.database.read() as connection:
         assert [found.id for found in await connection.execute(sa.select(webhooks.c.id))] == [every.id]
+
+
+async def test_however_many_stopped_they_are_forgotten_with_few_values_at_once(kept: Kept) -> None:
+    row = await kept.running()
+    many = [webhook_values(kept.new_webhook(sandbox_id=row.id)) for _ in range(1200)]
+    async with kept.database.write() as connection:
+        await connection.execute(webhooks.insert(), many)
+    await kept.move(row, RUNNING, STOPPED)
+    counts: list[int] = []
+
+    def watch(*told: Any) -> None:
+        _, _, _, parameters, _, many_times = told
+        counts.append(0 if many_times else len(parameters))
+
+    event.listen(sa.Engine, "before_cursor_execute", watch)
+    try:
+        assert await kept.tables.messages.forget_stopped(rows.at(1)) == 1200
+    finally:
+        event.remove(sa.Engine, "before_cursor_execute", watch)
+    assert 0 < max(counts) <= 500
+    assert await kept.tables.webhooks.list(kept.org_id) == []
+    assert await kept.tables.messages.forget_stopped(rows.at(1)) == 0

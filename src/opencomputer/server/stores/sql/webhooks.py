@@ -34,6 +34,8 @@ from opencomputer.wire.ids import EventId, MessageId, OrgId, SandboxId, WebhookI
 _OUTBOX = Outbox(webhook_messages, webhooks, "position", ("destination_id", "sandbox_id"))
 _NEVER_CHANGED = {"id", "org_id", "sandbox_id", "idempotency_key", "request_hash", "created_at"}
 _ON_ITS_WAY = [DeliveryStatus.PENDING, DeliveryStatus.DELIVERING, DeliveryStatus.FAILED]
+_AT_ONCE = 100
+"""So that others get their turn to write in between, and no statement has too many values."""
 
 
 class SqlWebhookStore:
@@ -156,15 +158,20 @@ class SqlMessageStore:
         return await self._database.run(webhook_messages.delete().where(table.position.in_(chosen)))
 
     async def forget_stopped(self, before: datetime) -> int:
-        query = (
+        some = (
             sa.select(webhooks.c.id)
             .join(sandboxes, sandboxes.c.id == webhooks.c.sandbox_id)
             .where(sandboxes.c.state == SandboxState.STOPPED, sandboxes.c.stopped_at < before)
         )
-        async with self._database.write() as connection:
-            over = [WebhookId(row.id) for row in await connection.execute(query)]
-            await _remove(connection, over)
-        return len(over)
+        forgotten = 0
+        while True:
+            async with self._database.write() as connection:
+                over = [WebhookId(row.id) for row in await connection.execute(some)]
+                await _remove(connection, over)
+            forgotten += len(over)
+            if len(over) < _AT_ONCE:
+                return forgotten
+            .limit(_AT_ONCE)
 
 
 async def add_inline(connection: AsyncConnection, made: Sequence[Webhook]) -> None:
