@@ -40,7 +40,7 @@ class WebhookStore(Protocol):
 
 class MessageStore(Protocol):
     async def add(self, webhook: Webhook, event: LifecycleEvent) -> Message | None:
-        """None: the destination is gone."""
+        """None: the destination is gone, or switched off."""
         ...
 
     async def get(self, webhook_id: WebhookId, message_id: MessageId) -> Message | None: ...
@@ -57,12 +57,12 @@ class MessageStore(Protocol):
         """
         ...
 
-    async def settle(self, message: Message) -> None:
-        """Write down how an attempt ended."""
+    async def settle(self, held: Message, after: Message) -> None:
+        """Write down how an attempt ended, unless that which was `held` is not held any more, or anew."""
         ...
 
-    async def redeliver(self, message_id: MessageId, budget: int, at: datetime) -> None:
-        """It is due now, with so many attempts."""
+    async def redeliver(self, message_id: MessageId, budget: int, at: datetime) -> bool:
+        """It is due now, with so many attempts. False: it is gone, or its destination is switched off."""
         ...
 
     async def next_due(self) -> datetime | None: ...

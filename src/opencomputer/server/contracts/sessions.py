@@ -267,8 +267,8 @@ class DeliveryStore(Protocol):
         """
         ...
 
-    async def settle(self, delivery: Delivery) -> None:
-        """Write down how an attempt ended."""
+    async def settle(self, held: Delivery, after: Delivery) -> None:
+        """Write down how an attempt ended, unless that which was `held` is not held any more, or anew."""
         ...
 
     async def redeliver(self, delivery_id: DeliveryId, at: datetime) -> Delivery: ...

@@ -223,7 +223,7 @@ async def test_a_slow_sandbox_does_not_keep_others_waiting(kept: Kept) -> None:
     ]
     assert {each.status for each in taken} == {DeliveryStatus.DELIVERING}
     await kept.tables.messages.settle(
-        replace(taken[0], status=DeliveryStatus.DELIVERED, due_at=None, attempts=1)
+        taken[0], replace(taken[0], status=DeliveryStatus.DELIVERED, due_at=None, attempts=1)
     )
     [ready] = await kept.claimed()
     assert (ready.sandbox_id, ready.event.type) == (first.id, "sandbox.ready")

@@ -57,14 +57,17 @@ class WebhookMessages:
     async def redeliver(self, org_id: OrgId, webhook_id: WebhookId, message_id: MessageId) -> None:
         """Send it again, whatever became of it, with as many attempts as a new one has. Raises Conflict."""
         await self.get(org_id, webhook_id, message_id)
-        await self._enabled(org_id, webhook_id)
-        await self._messages.redeliver(message_id, SCHEDULE.attempts, self._clock.now())
+        if not await self._messages.redeliver(message_id, SCHEDULE.attempts, self._clock.now()):
+            await self._enabled(org_id, webhook_id)
+            raise NotFound("there is no such delivery")
 
     async def test(self, org_id: OrgId, webhook_id: WebhookId) -> Message:
         """Send something that did not happen. Raises Conflict."""
         webhook = await self._enabled(org_id, webhook_id)
         message = await self._messages.add(webhook, trial_event(webhook, self._clock.now()))
         if message is None:
+            # Switched off just now, or removed.
+            await self._enabled(org_id, webhook_id)
             raise NotFound("there is no such webhook")
         return message
 
@@ -99,7 +102,7 @@ class LifecycleMail:
         return Letter(webhook.url, headers_of(webhook, sent, secrets, at, body), body)
 
     async def settle(self, sent: Message, attempt: Attempt, chance: float) -> None:
-        await self._tables.messages.settle(after(sent, attempt, SCHEDULE, chance))
+        await self._tables.messages.settle(sent, after(sent, attempt, SCHEDULE, chance))
 
 
 class WebhookUpkeep:

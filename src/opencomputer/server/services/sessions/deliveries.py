@@ -91,9 +91,10 @@ class SessionMail:
         return Letter(destination.url, signed_headers(sent, secrets, at, body), body)
 
     async def settle(self, sent: Delivery, attempt: Attempt, chance: float) -> None:
-        await self._tables.deliveries.settle(became(sent, attempt, SCHEDULE, chance))
+        await self._tables.deliveries.settle(sent, became(sent, attempt, SCHEDULE, chance))
 
     async def _put_back(self, delivery: Delivery) -> None:
         """It was taken just before its destination was switched off: it waits, as the others do."""
         status = DeliveryStatus.FAILED if delivery.attempts else DeliveryStatus.PENDING
-        await self._tables.deliveries.settle(replace(delivery, status=status, due_at=self._clock.now()))
+        waiting = replace(delivery, status=status, due_at=self._clock.now())
+        await self._tables.deliveries.settle(delivery, waiting)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
+from opencomputer.server.domain.webhooks.attempts import DeliveryStatus, Dispatch
 from opencomputer.server.stores.sql.database import Database
 
 _FIRST_TRIES = [DeliveryStatus.PENDING, DeliveryStatus.DELIVERING]
@@ -47,6 +47,15 @@ class Outbox:
                 chosen = table.id.in_([row.id for row in due])
                 await connection.execute(self.deliveries.update().where(chosen).values(held))
         return due
+
+    async def settle(self, database: Database, held: Dispatch, values: Mapping[str, Any]) -> None:
+        """What became of one that was given out as `held`.
+
+        One that was asked for again, or given up, stays so, also when it has been given out again meanwhile.
+        """
+        table = self.deliveries.c
+        still = (table.status == DeliveryStatus.DELIVERING) & (table.due_at == held.due_at)
+        await database.run(self.deliveries.update().where(table.id == held.id, still).values(values))
 
     async def next_due(self, database: Database) -> datetime | None:
         table, first = self.deliveries.c, self._first_of_lines()

@@ -108,7 +108,7 @@ class SqlMessageStore:
 
     async def add(self, webhook: Webhook, event: LifecycleEvent) -> Message | None:
         message = message_of(webhook, event)
-        mine = sa.select(webhooks.c.id).where(_is(webhook.org_id, webhook.id))
+        mine = sa.select(webhooks.c.id).where(_is(webhook.org_id, webhook.id), webhooks.c.enabled.is_(True))
         async with self._database.write() as connection:
             held = mine.with_for_update(read=True, key_share=True)
             if (await connection.execute(held)).first() is None:
@@ -132,22 +132,23 @@ class SqlMessageStore:
         held = {"status": DeliveryStatus.DELIVERING, "due_at": until, "updated_at": now}
         return [replace(_message(row), **held) for row in due]
 
-    async def settle(self, message: Message) -> None:
-        # One that was asked for again, or given up, meanwhile stays so.
-        held = webhook_messages.c.status == DeliveryStatus.DELIVERING
-        mine = held & (webhook_messages.c.id == message.id)
-        await self._database.run(webhook_messages.update().where(mine).values(progress_values(message)))
+    async def settle(self, held: Message, after: Message) -> None:
+        await _OUTBOX.settle(self._database, held, progress_values(after))
         self._ring()
 
-    async def redeliver(self, message_id: MessageId, budget: int, at: datetime) -> None:
+    async def redeliver(self, message_id: MessageId, budget: int, at: datetime) -> bool:
         again = {"status": DeliveryStatus.PENDING, "due_at": at, "budget": budget, "updated_at": at}
-        mine = webhook_messages.c.id == message_id
-        await self._database.run(webhook_messages.update().where(mine).values(again | {"error": None}))
+        open_to_it = sa.select(webhooks.c.id).where(webhooks.c.enabled.is_(True))
+        table = webhook_messages.c
+        mine = (table.id == message_id) & table.destination_id.in_(open_to_it)
+        statement = webhook_messages.update().where(mine).values(again | {"error": None})
+        found = await self._database.run(statement) > 0
         self._ring()
 
     async def next_due(self) -> datetime | None:
         return await _OUTBOX.next_due(self._database)
 
+        return found
     async def sweep(self, before: datetime, *, keep: int) -> int:
         table = webhook_messages.c
         newer = sa.func.row_number().over(partition_by=table.destination_id, order_by=table.position.desc())

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from opencomputer.sdk.durable.webhooks import verify_webhook
-from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
+from opencomputer.server.domain.sessions.destinations import Delivery
+from opencomputer.server.domain.webhooks.attempts import Attempt, DeliveryStatus
+from opencomputer.server.services.sessions.deliveries import SessionMail
 from tests.support.receivers import answering, hang_up, receiver, silence
 from tests.support.webhook_world import SECRET, World, webhook_world
 
@@ -190,3 +192,25 @@ async def test_a_destination_that_is_switched_off_gets_nothing_and_goes_on_where
         await world.until(session, DeliveryStatus.DELIVERED)
     assert json.loads(received.body)["event"]["body"]["text"] == "after"
     assert len(there.received) == 1
+
+
+async def test_an_attempt_says_nothing_of_the_one_that_was_asked_for_meanwhile(world: World) -> None:
+    mail = SessionMail(world.tables, world.keyring, world.clock)
+    session = await world.session()
+    await world.registered(session, "http://127.0.0.1:9/")
+    await world.say(session)
+
+    async def taken() -> Delivery:
+        world.clock.advance(1)
+        now = world.clock.now()
+        [delivery] = await mail.claim(now, now + timedelta(seconds=60), limit=9, each=9)
+        return delivery
+
+    first = await taken()
+    await world.deliveries.redeliver(world.organisation.id, session.id, first.id)
+    second = await taken()
+    await mail.settle(first, Attempt(world.clock.now(), 500, "not now"), 0.5)
+    assert await world.list(session) == [second]
+    await mail.settle(second, Attempt(world.clock.now(), 200, None), 0.5)
+    [delivered] = await world.list(session)
+    assert (delivered.status, delivered.due_at) == (DeliveryStatus.DELIVERED, None)

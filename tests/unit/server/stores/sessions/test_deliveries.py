@@ -41,7 +41,7 @@ async def _sent(node: Node, session: Session) -> list[int]:
 async def _settle(node: Node, delivery: Delivery, status: DeliveryStatus, due: float | None = None) -> None:
     due_at = None if due is None else new.at(due)
     settled = replace(delivery, status=status, attempts=delivery.attempts + 1, due_at=due_at)
-    await node.tables.deliveries.settle(settled)
+    await node.tables.deliveries.settle(delivery, settled)
 
 
 async def test_a_destination_is_kept_as_it_is(node: Node) -> None:

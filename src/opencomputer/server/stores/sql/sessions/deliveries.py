@@ -58,13 +58,10 @@ class SqlDeliveryStore:
         held = {"status": DeliveryStatus.DELIVERING, "due_at": until, "updated_at": now}
         return [replace(delivery_of(row), **held) for row in due]
 
-    async def settle(self, delivery: Delivery) -> None:
-        values = {
-            name: value for name, value in delivery_values(delivery).items() if name not in _NEVER_CHANGED
-        }
-        # One that was asked for again meanwhile stays asked for.
-        held = (deliveries.c.id == delivery.id) & (deliveries.c.status == DeliveryStatus.DELIVERING)
-        await self._database.run(deliveries.update().where(held).values(values))
+    async def settle(self, held: Delivery, after: Delivery) -> None:
+        values = delivery_values(after)
+        changing = {name: value for name, value in values.items() if name not in _NEVER_CHANGED}
+        await _OUTBOX.settle(self._database, held, changing)
         self._signals.delivery()
 
     async def redeliver(self, delivery_id: DeliveryId, at: datetime) -> Delivery:
