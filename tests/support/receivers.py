@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+from opencomputer.server.contracts.webhooks import WebhookAnswer
+
 
 @dataclass(frozen=True)
 class Received:
@@ -97,3 +99,16 @@ async def receiver(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class SlowCheck:
+    """Implements WebhookSender for who asks where to send: `meanwhile` happens before the answer."""
+
+    def __init__(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self._meanwhile = meanwhile
+
+    async def check(self, url: str) -> None:
+        await self._meanwhile()
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> WebhookAnswer:
+        raise AssertionError

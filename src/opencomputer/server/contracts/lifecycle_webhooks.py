@@ -5,7 +5,7 @@ Who changes a sandbox writes what that tells of in the same transaction; see San
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -29,8 +29,13 @@ class WebhookStore(Protocol):
         """Oldest first."""
         ...
 
-    async def update(self, webhook: Webhook) -> bool:
-        """False: it is gone. What is on its way to one that is switched off is given up."""
+    async def change(
+        self, org_id: OrgId, webhook_id: WebhookId, decide: Callable[[Webhook], Webhook]
+    ) -> Webhook | None:
+        """Decide from what is there, and write it before anybody else changes it; None when it is gone.
+
+        What is on its way to one that is switched off is given up.
+        """
         ...
 
     async def delete(self, org_id: OrgId, webhook_id: WebhookId) -> bool:

@@ -6,7 +6,7 @@ Whatever appends an event gives it the next `seq` under the session's lock, upda
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -245,7 +245,14 @@ class DestinationStore(Protocol):
 
     async def get(self, session_id: SessionId, destination_id: DestinationId) -> Destination | None: ...
 
-    async def update(self, destination: Destination) -> bool: ...
+    async def change(
+        self,
+        session_id: SessionId,
+        destination_id: DestinationId,
+        decide: Callable[[Destination], Destination],
+    ) -> Destination | None:
+        """Decide from what is there, and write it before anybody else changes it; None when it is gone."""
+        ...
 
     async def delete(self, session_id: SessionId, destination_id: DestinationId) -> bool: ...
 

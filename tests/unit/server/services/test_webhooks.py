@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from opencomputer.server.domain.errors import SecretUnreadable
+from opencomputer.server.contracts.webhooks import WebhookSender
+from opencomputer.server.domain.errors import NotFound, SecretUnreadable
+from opencomputer.server.domain.lifecycle_webhooks import Message
+from opencomputer.server.domain.webhooks.attempts import Attempt, DeliveryStatus
 from opencomputer.server.services.hints import Bell
+from opencomputer.server.services.sandboxes.webhook_messages import LifecycleMail
 from opencomputer.server.services.sandboxes.webhook_services import (
     LifecycleWebhookStorage,
     WebhookServices,
@@ -30,6 +35,7 @@ from opencomputer.server.webhooks.sender import HttpWebhookSender
 from opencomputer.wire.ids import OrgId
 from tests.support import rows
 from tests.support.hand_clock import HandClock
+from tests.support.receivers import SlowCheck
 
 pytestmark = pytest.mark.anyio
 
@@ -46,9 +52,11 @@ class Desk:
     clock: HandClock = field(default_factory=HandClock)
     bell: Bell = field(default_factory=Bell)
 
-    def services(self, keyring: FileKeyring | None = None) -> WebhookServices:
+    def services(
+        self, keyring: FileKeyring | None = None, sender: WebhookSender | None = None
+    ) -> WebhookServices:
         storage = LifecycleWebhookStorage(webhook_tables(self.database, self.bell.ring), self.bell)
-        sender, sandboxes = HttpWebhookSender(allow_private=True), SqlSandboxStore(self.database)
+        sender, sandboxes = sender or HttpWebhookSender(allow_private=True), SqlSandboxStore(self.database)
         return webhook_services(storage, sandboxes, sender, keyring or self.keyring, self.clock)
 
 
@@ -98,3 +106,54 @@ async def test_one_that_lost_its_secret_is_off_until_it_has_another(desk: Desk) 
     again = await records.update(desk.org_id, made.webhook.id, on)
     assert again.webhook.enabled
     assert await records.secret(desk.org_id, made.webhook.id) == again.secret
+
+
+async def test_what_is_changed_while_another_change_is_checked_stays_changed(desk: Desk) -> None:
+    quick = desk.services().records
+    made = await quick.create(desk.org_id, WANTED)
+    told: list[str | None] = []
+
+    async def meanwhile() -> None:
+        told.append((await quick.update(desk.org_id, made.webhook.id, ROTATE)).secret)
+        off = WebhookChanges(frozenset({"enabled"}), WantedWebhook("", enabled=False))
+        await quick.update(desk.org_id, made.webhook.id, off)
+
+    moved = WebhookChanges(frozenset({"url", "name"}), WantedWebhook("http://127.0.0.1:9/new", name="new"))
+    await desk.services(sender=SlowCheck(meanwhile)).records.update(desk.org_id, made.webhook.id, moved)
+    found = await quick.get(desk.org_id, made.webhook.id)
+    assert (found.url, found.name, found.enabled) == ("http://127.0.0.1:9/new", "new", False)
+    assert [*signing_secrets(found, desk.keyring, desk.clock)] == [*told, made.secret]
+
+
+async def test_one_that_is_deleted_while_its_change_is_checked_is_not_there(desk: Desk) -> None:
+    quick = desk.services().records
+    made = await quick.create(desk.org_id, WANTED)
+
+    async def meanwhile() -> None:
+        await quick.delete(desk.org_id, made.webhook.id)
+
+    moved = WebhookChanges(frozenset({"url"}), WantedWebhook("http://127.0.0.1:9/new"))
+    with pytest.raises(NotFound):
+        await desk.services(sender=SlowCheck(meanwhile)).records.update(desk.org_id, made.webhook.id, moved)
+
+
+async def test_an_attempt_says_nothing_of_the_one_that_was_asked_for_meanwhile(desk: Desk) -> None:
+    services = desk.services()
+    there = (await services.records.create(desk.org_id, WANTED)).webhook
+    await services.messages.test(desk.org_id, there.id)
+    mail = LifecycleMail(webhook_tables(desk.database, desk.bell.ring), desk.keyring, desk.clock)
+
+    async def taken() -> Message:
+        desk.clock.advance(1)
+        now = desk.clock.now()
+        [message] = await mail.claim(now, now + timedelta(seconds=60), limit=9, each=9)
+        return message
+
+    first = await taken()
+    await services.messages.redeliver(desk.org_id, there.id, first.id)
+    second = await taken()
+    await mail.settle(first, Attempt(desk.clock.now(), 500, "not now"), 0.5)
+    assert await services.messages.list(desk.org_id, there.id) == [second]
+    await mail.settle(second, Attempt(desk.clock.now(), 200, None), 0.5)
+    [delivered] = await services.messages.list(desk.org_id, there.id)
+    assert (delivered.status, delivered.due_at) == (DeliveryStatus.DELIVERED, None)

@@ -60,6 +60,12 @@ class Kept:
         made = rows.webhook(self.org_id)
         return replace(made, **changes)  # pyright: ignore[reportArgumentType] - names are fields
 
+    async def switch(self, webhook: Webhook, *, on: bool) -> None:
+        after = await self.tables.webhooks.change(
+            self.org_id, webhook.id, lambda present: replace(present, enabled=on)
+        )
+        assert after == replace(webhook, enabled=on)
+
     async def sandbox(self, **changes: object) -> Sandbox:
         row = rows.sandbox(self.org_id, **changes)
         await self.sandboxes.add(row, concurrency_limit=None)
@@ -235,15 +241,19 @@ async def test_a_slow_sandbox_does_not_keep_others_waiting(kept: Kept) -> None:
 async def test_what_is_on_its_way_to_one_that_is_switched_off_is_given_up(kept: Kept) -> None:
     there = await kept.webhook()
     row = await kept.running()
-    assert await kept.tables.webhooks.update(replace(there, enabled=False))
+    await kept.switch(there, on=False)
     await kept.move(row, RUNNING, STOPPED)
     assert {(each.status, each.error) for each in await kept.told(there)} == {
         (DeliveryStatus.DEAD_LETTER, "the webhook was switched off")
     }
-    assert await kept.tables.webhooks.update(there)
+    # Nor does anything start on its way there.
+    [first, *_] = await kept.told(there)
+    assert not await kept.tables.messages.redeliver(first.id, 8, rows.NOON)
+    assert await kept.tables.messages.add(there, first.event) is None
+    await kept.switch(there, on=True)
     assert await kept.claimed() == []
     [*_, stopped] = await kept.told(there)
-    await kept.tables.messages.redeliver(stopped.id, 8, rows.NOON)
+    assert await kept.tables.messages.redeliver(stopped.id, 8, rows.NOON)
     assert [each.id for each in await kept.claimed()] == [stopped.id]
 
 

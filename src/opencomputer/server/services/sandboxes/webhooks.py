@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from opencomputer.server.contracts.clock import Clock
 from opencomputer.server.contracts.lifecycle_webhooks import WebhookTables
@@ -174,29 +175,26 @@ class Webhooks:
 
         Raises InvalidInput.
         """
-        webhook = await self.get(org_id, webhook_id)
-        named, values, now = changes.named, changes.values, self._clock.now()
-        if "url" in named and values.url != webhook.url:
-            await self._check_url(values.url)
-        types = checked_types(values.types, "eventTypes") if "types" in named else webhook.types
-        # One that lost its secret together with a key gets another.
-        secret = new_secret() if changes.rotate_secret or not webhook.secrets else None
-        secrets = webhook.secrets
-        if secret is not None:
+        present = await self.get(org_id, webhook_id)
+        if "url" in changes.named and changes.values.url != present.url:
+            await self._check_url(changes.values.url)
+        secret: str | None = None
+
+        def decide(webhook: Webhook) -> Webhook:
+            nonlocal secret
+            now = self._clock.now()
+            changed = _changed(webhook, changes, now)
+            # One that lost its secret together with a key gets another.
+            if not changes.rotate_secret and webhook.secrets:
+                return changed
+            secret = new_secret()
             sealed = self._keyring.encrypt(secret, WebhookSecretPlace(org_id, webhook_id))
-            secrets = rotated(secrets, sealed, now)
-        changed = replace(
-            webhook,
-            url=values.url if "url" in named else webhook.url,
-            name=values.name if "name" in named else webhook.name,
-            types=types,
-            enabled=values.enabled if "enabled" in named else webhook.enabled,
-            secrets=secrets,
-            updated_at=now,
-        )
-        if not await self._webhooks.update(changed):
+            return replace(changed, secrets=rotated(webhook.secrets, sealed, now))
+
+        after = await self._webhooks.change(org_id, webhook_id, decide)
+        if after is None:
             raise NotFound("there is no such webhook")
-        return Made(changed, secret, is_new=False)
+        return Made(after, secret, is_new=False)
 
     async def delete(self, org_id: OrgId, webhook_id: WebhookId) -> None:
         """Nothing is sent there any more, and what was sent is forgotten."""
@@ -227,6 +225,19 @@ class Webhooks:
         if not signing:
             raise NotFound("this webhook lost its secret; rotate it")
         return signing[0]
+
+
+def _changed(webhook: Webhook, changes: WebhookChanges, now: datetime) -> Webhook:
+    """With what is named."""
+    named, values = changes.named, changes.values
+    return replace(
+        webhook,
+        url=values.url if "url" in named else webhook.url,
+        name=values.name if "name" in named else webhook.name,
+        types=checked_types(values.types, "eventTypes") if "types" in named else webhook.types,
+        enabled=values.enabled if "enabled" in named else webhook.enabled,
+        updated_at=now,
+    )
 
 
 def signing_secrets(webhook: Webhook, keyring: Keyring, clock: Clock) -> Sequence[str]:

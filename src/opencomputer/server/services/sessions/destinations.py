@@ -93,24 +93,20 @@ class Destinations:
 
         Raises DestinationForbidden.
         """
-        destination = await self.get(org_id, session_id, destination_id)
-        named, values, now = changes.named, changes.values, self._clock.now()
-        if "url" in named and values.url != destination.url:
-            await self._sender.check(values.url)
-        if "secret" in named:
-            destination = self._rotated(destination, values.secret, now)
-        changed = replace(
-            destination,
-            url=values.url if "url" in named else destination.url,
-            level=values.level if "level" in named else destination.level,
-            types=(values.types or None) if "types" in named else destination.types,
-            include_raw=values.include_raw if "include_raw" in named else destination.include_raw,
-            enabled=values.enabled if "enabled" in named else destination.enabled,
-            updated_at=now,
-        )
-        if not await self._tables.destinations.update(changed):
+        present = await self.get(org_id, session_id, destination_id)
+        if "url" in changes.named and changes.values.url != present.url:
+            await self._sender.check(changes.values.url)
+
+        def decide(destination: Destination) -> Destination:
+            now = self._clock.now()
+            if "secret" in changes.named:
+                destination = self._rotated(destination, changes.values.secret, now)
+            return _changed(destination, changes, now)
+
+        after = await self._tables.destinations.change(session_id, destination_id, decide)
+        if after is None:
             raise NotFound("there is no such destination")
-        return changed
+        return after
 
     async def delete(self, org_id: OrgId, session_id: SessionId, destination_id: DestinationId) -> None:
         await self._check_session(org_id, session_id)
@@ -129,6 +125,20 @@ class Destinations:
             return replace(destination, secrets=())
         sealed = self._sealed(destination, secret)
         return replace(destination, secrets=rotated(destination.secrets, sealed, now))
+
+
+def _changed(destination: Destination, changes: DestinationChanges, now: datetime) -> Destination:
+    """With what is named, but for the secret."""
+    named, values = changes.named, changes.values
+    return replace(
+        destination,
+        url=values.url if "url" in named else destination.url,
+        level=values.level if "level" in named else destination.level,
+        types=(values.types or None) if "types" in named else destination.types,
+        include_raw=values.include_raw if "include_raw" in named else destination.include_raw,
+        enabled=values.enabled if "enabled" in named else destination.enabled,
+        updated_at=now,
+    )
 
 
 def signing_secrets(destination: Destination, keyring: Keyring, at: datetime) -> Sequence[str]:

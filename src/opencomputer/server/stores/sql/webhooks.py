@@ -76,17 +76,21 @@ class SqlWebhookStore:
         rows = await self._database.rows(query.order_by(webhooks.c.created_at, webhooks.c.id))
         return [webhook_of(row) for row in rows]
 
-    async def update(self, webhook: Webhook) -> bool:
-        values = {
-            name: value for name, value in webhook_values(webhook).items() if name not in _NEVER_CHANGED
-        }
-        statement = webhooks.update().where(_is(webhook.org_id, webhook.id)).values(values)
+    async def change(
+        self, org_id: OrgId, webhook_id: WebhookId, decide: Callable[[Webhook], Webhook]
+    ) -> Webhook | None:
+        mine = _is(org_id, webhook_id)
         async with self._database.write() as connection:
-            if not (await connection.execute(statement)).rowcount:
-                return False
-            if not webhook.enabled:
-                await _give_up(connection, webhook.id, webhook.updated_at)
-            return True
+            row = (await connection.execute(sa.select(webhooks).where(mine).with_for_update())).first()
+            if row is None:
+                return None
+            after = decide(webhook_of(row))
+            values = webhook_values(after)
+            changing = {name: value for name, value in values.items() if name not in _NEVER_CHANGED}
+            await connection.execute(webhooks.update().where(mine).values(changing))
+            if not after.enabled:
+                await _give_up(connection, webhook_id, after.updated_at)
+            return after
 
     async def delete(self, org_id: OrgId, webhook_id: WebhookId) -> bool:
         mine = _is(org_id, webhook_id)
@@ -144,11 +148,11 @@ class SqlMessageStore:
         statement = webhook_messages.update().where(mine).values(again | {"error": None})
         found = await self._database.run(statement) > 0
         self._ring()
+        return found
 
     async def next_due(self) -> datetime | None:
         return await _OUTBOX.next_due(self._database)
 
-        return found
     async def sweep(self, before: datetime, *, keep: int) -> int:
         table = webhook_messages.c
         newer = sa.func.row_number().over(partition_by=table.destination_id, order_by=table.position.desc())
@@ -163,6 +167,7 @@ class SqlMessageStore:
             sa.select(webhooks.c.id)
             .join(sandboxes, sandboxes.c.id == webhooks.c.sandbox_id)
             .where(sandboxes.c.state == SandboxState.STOPPED, sandboxes.c.stopped_at < before)
+            .limit(_AT_ONCE)
         )
         forgotten = 0
         while True:
@@ -172,7 +177,6 @@ class SqlMessageStore:
             forgotten += len(over)
             if len(over) < _AT_ONCE:
                 return forgotten
-            .limit(_AT_ONCE)
 
 
 async def add_inline(connection: AsyncConnection, made: Sequence[Webhook]) -> None:

@@ -17,13 +17,18 @@ from opencomputer.server.domain.sessions.errors import DestinationForbidden
 from opencomputer.server.domain.sessions.events import Level
 from opencomputer.server.domain.webhooks.attempts import DeliveryStatus
 from opencomputer.server.services.secret_keys import forget_unreadable, rotate
-from opencomputer.server.services.sessions.destinations import Destinations, WantedDestination
+from opencomputer.server.services.sessions.destinations import (
+    DestinationChanges,
+    Destinations,
+    WantedDestination,
+    signing_secrets,
+)
 from opencomputer.server.stores.keyring.file import FileKeyring
 from opencomputer.server.stores.sql.sessions.destinations import session_signing_secrets
 from opencomputer.server.webhooks.sender import HttpWebhookSender
 from tests.support import rows
 from tests.support import session_rows as new
-from tests.support.receivers import receiver
+from tests.support.receivers import SlowCheck, receiver
 from tests.support.webhook_world import SECRET, World, webhook_world
 
 pytestmark = pytest.mark.anyio
@@ -165,3 +170,20 @@ async def test_raw_input_goes_only_to_whom_asked_for_it(world: World) -> None:
             await there.wait_for(1 + wanted)
     bodies = [json.loads(each.body)["event"]["body"] for each in there.received]
     assert bodies == [{"text": "hi"}, {"text": "hi", "raw": {"a": 1}}]
+
+
+async def test_what_is_changed_while_another_change_is_checked_stays_changed(world: World) -> None:
+    session = await world.session()
+    made = await world.registered(session, "http://127.0.0.1:9/old")
+
+    async def meanwhile() -> None:
+        await world.change(made, secret="the new one")
+        await world.change(made, enabled=False)
+
+    slow = Destinations(world.tables, SlowCheck(meanwhile), world.keyring, world.clock)
+    wanted = WantedDestination("http://127.0.0.1:9/new", include_raw=True)
+    moved = DestinationChanges(frozenset({"url", "include_raw"}), wanted)
+    await slow.update(world.organisation.id, session.id, made.id, moved)
+    found = await world.destinations.get(world.organisation.id, session.id, made.id)
+    assert (found.url, found.include_raw, found.enabled) == ("http://127.0.0.1:9/new", True, False)
+    assert [*signing_secrets(found, world.keyring, world.clock.now())] == ["the new one", SECRET]

@@ -38,6 +38,11 @@ async def _sent(node: Node, session: Session) -> list[int]:
     return [each.event_seq for each in reversed(deliveries)]
 
 
+async def _switch(node: Node, destination: Destination, *, on: bool) -> None:
+    its = destination.session_id, destination.id
+    await node.tables.destinations.change(*its, lambda present: replace(present, enabled=on))
+
+
 async def _settle(node: Node, delivery: Delivery, status: DeliveryStatus, due: float | None = None) -> None:
     due_at = None if due is None else new.at(due)
     settled = replace(delivery, status=status, attempts=delivery.attempts + 1, due_at=due_at)
@@ -61,12 +66,12 @@ async def test_a_destination_is_kept_as_it_is(node: Node) -> None:
         created_after_seq=7,
         updated_at=new.at(9),
     )
-    assert await node.tables.destinations.update(changed)
+    assert await node.tables.destinations.change(session.id, added.id, lambda _: changed) == changed
     kept = replace(changed, created_after_seq=2)
     assert list(await node.tables.destinations.list(session.id)) == [kept]
     assert await node.tables.destinations.delete(session.id, added.id)
     assert not await node.tables.destinations.delete(session.id, added.id)
-    assert not await node.tables.destinations.update(changed)
+    assert await node.tables.destinations.change(session.id, added.id, lambda _: changed) is None
 
 
 async def test_there_are_not_more_than_allowed_and_none_of_an_archived_session(node: Node) -> None:
@@ -173,12 +178,12 @@ async def test_a_disabled_destination_waits(node: Node) -> None:
     session, deliveries = await node.admit(), node.tables.deliveries
     destination = await _add(node, session)
     await node.say(session.id)
-    await node.tables.destinations.update(replace(destination, enabled=False))
+    await _switch(node, destination, on=False)
     await node.say(session.id)
     assert await deliveries.claim(new.at(3), new.at(30), limit=9, each=9) == []
     assert await deliveries.next_due() is None
     with node.signals.on_delivery() as told:
-        await node.tables.destinations.update(destination)
+        await _switch(node, destination, on=True)
         assert told.count == 1
     assert [each.event_seq for each in await deliveries.claim(new.at(3), new.at(30), limit=9, each=9)] == [2]
     assert await _sent(node, session) == [2]

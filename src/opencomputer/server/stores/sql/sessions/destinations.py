@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,18 +52,25 @@ class SqlDestinationStore:
         row = await self._database.first(query)
         return None if row is None else destination_of(row)
 
-    async def update(self, destination: Destination) -> bool:
-        values = {
-            name: value
-            for name, value in destination_values(destination).items()
-            if name not in _NEVER_CHANGED
-        }
-        mine = _is(destination.session_id, destination.id)
-        updated = await self._database.run(destinations.update().where(mine).values(values)) > 0
-        if updated and destination.enabled:
+    async def change(
+        self,
+        session_id: SessionId,
+        destination_id: DestinationId,
+        decide: Callable[[Destination], Destination],
+    ) -> Destination | None:
+        mine = _is(session_id, destination_id)
+        async with self._database.write() as connection:
+            row = (await connection.execute(sa.select(destinations).where(mine).with_for_update())).first()
+            if row is None:
+                return None
+            after = decide(destination_of(row))
+            values = destination_values(after)
+            changing = {name: value for name, value in values.items() if name not in _NEVER_CHANGED}
+            await connection.execute(destinations.update().where(mine).values(changing))
+        if after.enabled:
             # What waited while it was disabled goes on.
             self._signals.delivery()
-        return updated
+        return after
 
     async def delete(self, session_id: SessionId, destination_id: DestinationId) -> bool:
         mine = _is(session_id, destination_id)
