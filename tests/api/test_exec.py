@@ -48,15 +48,15 @@ async def test_death_by_signal_is_128_and_the_signal_with_its_name(api: Api, san
 
 async def test_a_timeout_kills_and_says_so_and_keeps_what_was_written(api: Api, sandbox: str) -> None:
     began = time.monotonic()
-    result = await api.run(sandbox, "echo before; echo half >&2; sleep 60", timeout=1)
-    assert time.monotonic() - began < 10
+    result = await api.run(sandbox, "echo before; echo half >&2; sleep 600", timeout=1)
+    assert time.monotonic() - began < 60
     assert (result["exitCode"], result["signal"], result["reason"]) == (137, "SIGKILL", "timeout")
     assert result["stdout"] == "before\n"
     assert result["stderr"] == "half\nthe process timed out after 1 seconds\n"
 
 
 async def test_the_line_about_the_timeout_is_a_line_of_its_own(api: Api, sandbox: str) -> None:
-    result = await api.run(sandbox, "printf x >&2; sleep 60", timeout=1)
+    result = await api.run(sandbox, "printf x >&2; sleep 600", timeout=1)
     assert result["stderr"].splitlines() == ["x", "the process timed out after 1 seconds"]
 
 
@@ -117,9 +117,9 @@ async def test_standard_input_is_at_its_end(api: Api, sandbox: str) -> None:
 
 async def test_a_background_child_does_not_hold_the_answer_back(api: Api, sandbox: str) -> None:
     began = time.monotonic()
-    result = await api.run(sandbox, "sleep 60 & echo started")
+    result = await api.run(sandbox, "sleep 600 & echo started")
     assert result["stdout"] == "started\n"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 async def test_bytes_that_are_no_text_are_replaced_only_where_they_stand(api: Api, sandbox: str) -> None:
@@ -212,11 +212,11 @@ async def test_a_slow_command_has_a_handle(api: Api, sandbox: str, tmp_path: Pat
 
 
 async def test_a_poll_holds_for_a_moment_only(api: Api, sandbox: str) -> None:
-    body = {"cmd": "sleep 30"}
+    body = {"cmd": "sleep 600"}
     handle = (await api.post(f"/sandboxes/{sandbox}/exec/run-async", json=body)).json()["execId"]
     began = time.monotonic()
     assert (await api.get(f"/sandboxes/{sandbox}/exec/{handle}/result")).json()["running"] is True
-    assert 0.3 < time.monotonic() - began < 20
+    assert 0.3 < time.monotonic() - began < 60
 
 
 async def test_an_asynchronous_command_may_time_out_too(api: Api, sandbox: str) -> None:

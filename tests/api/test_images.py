@@ -180,7 +180,7 @@ async def test_a_client_that_leaves_takes_only_its_sandbox_along(api: Api, tmp_p
     )
     before = (await api.get("/sandboxes?status=all")).json()
     with pytest.raises(httpx.ReadTimeout):
-        await api.post("/sandboxes", json={"image": image}, headers=STREAM, timeout=0.5)
+        await api.post("/sandboxes", json={"image": image}, headers=STREAM, timeout=3)
     (tmp_path / "go").touch()
 
     async def built() -> bool:

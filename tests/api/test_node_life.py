@@ -110,7 +110,7 @@ async def test_a_stop_is_soon_done_whatever_is_under_way(fresh: NodeFolder) -> N
         upload = asyncio.create_task(api.put(f"/sandboxes/{sandbox}/files?path=x", content=slowly()))
         await api.run(sandbox, "true")
         began = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - began < 20
+    assert asyncio.get_running_loop().time() - began < 60
     for task in (run, upload):
         task.cancel()
     await asyncio.gather(run, upload, return_exceptions=True)

@@ -36,8 +36,8 @@ def test_a_program_that_is_not_there_is_an_error() -> None:
 def test_the_deadline_ends_the_program_and_what_it_started() -> None:
     begin = time.monotonic()
     with pytest.raises(CommandTimedOut):
-        run(["sh", "-c", "sleep 60 & sleep 60"], deadline_seconds=0.1)
-    assert time.monotonic() - begin < 5
+        run(["sh", "-c", "sleep 600 & sleep 600"], deadline_seconds=0.1)
+    assert time.monotonic() - begin < 60
 
 
 def test_output_is_cut_at_a_cap() -> None:

@@ -77,7 +77,7 @@ def test_only_text_is_scrubbed(content_type: bytes, expected: bool) -> None:
 
 def test_values_made_to_be_nearly_found_everywhere_take_no_time() -> None:
     values = {b"a" * (3000 + number) + b"b": b"<t>" for number in range(50)}
-    scrubber, began = Scrubber(values), time.monotonic()
+    scrubber, began = Scrubber(values), time.process_time()
     for _ in range(4):
         scrubber.feed(b"a" * 65_000 + b"c")
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 4
