@@ -131,12 +131,15 @@ def test_help_is_as_written_down(oc: Oc, golden: Golden, command: str) -> None:
         f"patch create {CHECKPOINT} --script /no/such/file",
     ],
 )
-def test_bad_arguments_are_one_line_and_exit_code_1(oc: Oc, furnished: FakeNode, command: str) -> None:
+def test_bad_arguments_are_an_error_a_hint_at_most_and_exit_code_1(
+    oc: Oc, furnished: FakeNode, command: str
+) -> None:
     before = len(furnished.seen)
     outcome = oc(*command.split())
     assert (outcome.exit_code, outcome.stdout) == (1, "")
-    assert outcome.stderr.startswith("Error: ")
-    assert outcome.stderr.count("\n") == 1
+    error, *hints = outcome.stderr.splitlines()
+    assert error.startswith("Error: ")
+    assert [hint for hint in hints if not hint.startswith("Hint: oc ")] == hints[1:] == []
     assert len(furnished.seen) == before
 
 
