@@ -81,6 +81,12 @@ def test_a_program_killed_by_a_signal_reports_it(node: FakeNode, inside: FakeSan
     assert finish(start(node, "exec", SANDBOX, "--", "sh", "-c", "kill -9 $$"))[0] == 137
 
 
+def test_a_program_killed_at_its_timeout_says_so(node: FakeNode, inside: FakeSandbox) -> None:
+    script = "sleep 1.2; kill -9 $$"
+    process = start(node, "exec", SANDBOX, "--timeout", "1", "--", "sh", "-c", script)
+    assert finish(process) == (137, b"", b"Killed after --timeout 1.\n")
+
+
 def test_the_first_interrupt_goes_to_the_program(node: FakeNode, inside: FakeSandbox) -> None:
     process = start(node, "exec", SANDBOX, "--", "sh", "-c", "echo ready; exec sleep 30")
     assert process.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _SANDBOX = typer.Argument(..., metavar="SANDBOX", help="The sandbox's id.", show_default=False)
 _SESSION = typer.Argument(..., metavar="SESSION", help="The session's id.", show_default=False)
+_KILLED = 137
 _HEADERS = ("ID", "STATUS", "CLIENTS", "COMMAND")
 
 
@@ -50,7 +52,11 @@ def run(
     async def follow(link: SandboxLink) -> int:
         from opencomputer.cli.following import follow_session
 
-        return await follow_session(link, str((await _create(link, body))["sessionID"]), own=True)
+        began = time.monotonic()
+        code = await follow_session(link, str((await _create(link, body))["sessionID"]), own=True)
+        if code == _KILLED and timeout and time.monotonic() - began >= timeout:
+            session.output.note(f"Killed after --timeout {timeout}.")
+        return code
 
     raise typer.Exit(exit_code_of_process(session.run_on(sandbox, follow)))
 

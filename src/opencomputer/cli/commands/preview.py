@@ -9,6 +9,13 @@ from opencomputer.cli.session import session_of
 
 _SANDBOX = typer.Argument(..., metavar="SANDBOX", help="The sandbox's id.", show_default=False)
 _PORT = typer.Argument(..., metavar="PORT", help="The port.", show_default=False, min=1, max=65535)
+_DETAILS = (
+    ("URL", "url"),
+    ("Hostname", "hostname"),
+    ("Port", "port"),
+    ("SSL", "sslStatus"),
+    ("Custom", "customHostname"),
+)
 _HEADERS = ("PORT", "HOSTNAME", "SSL", "CREATED")
 _GRANT_HEADERS = ("ID", "PORT", "EXPIRES")
 
@@ -24,8 +31,7 @@ def create(
 
     session = session_of(context)
     answer = session.run_on(sandbox, lambda link: Previews(link).create(port, domain or None))
-    details = [("Hostname", "hostname"), ("Port", "port"), ("SSL", "sslStatus"), ("Custom", "customHostname")]
-    shown = [(name, str(answer[key])) for name, key in details if answer.get(key)]
+    shown = [(name, str(answer[key])) for name, key in _DETAILS if answer.get(key)]
     session.output.result(answer, text.details(shown))
 
 
