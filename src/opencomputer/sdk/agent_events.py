@@ -12,7 +12,7 @@ from opencomputer.sdk.answers import Described, is_json_object
 from opencomputer.wire.frames import UNKNOWN_EXIT_CODE
 
 _TURN_CODES: Mapping[str, int] = {"turn_complete": 0, "error": 1, "interrupted": 130}
-_NO_WORK = frozenset({"ready", "configured"})
+_WORK = frozenset({"assistant", "user", "stream_event", "tool_progress", "tool_use_summary"})
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,13 @@ class TurnTracker:
     def heard(self, event: AgentEvent) -> None:
         """An event arrived, replayed or new."""
         self._last_frame = None
-        self._frame_due = event.type in _TURN_CODES
-        if self._frame_due:
+        if event.type in _TURN_CODES:
+            self._frame_due = True
             self._turn_code = _TURN_CODES[event.type]
             self._working = False
             self._prompts = max(0, self._prompts - 1)
-        elif event.type not in _NO_WORK:
+        elif _belongs_to_turn(event):
+            self._frame_due = False
             self._working = True
 
     def exit_frame(self, code: int) -> None:
@@ -154,6 +155,11 @@ class TurnTracker:
         if session_over and self._last_frame is not None:
             return self._last_frame
         return UNKNOWN_EXIT_CODE
+
+
+def _belongs_to_turn(event: AgentEvent) -> bool:
+    # Only what surely does: nothing would end the work that a notice between turns had begun.
+    return event.type in _WORK or (event.type == "system" and event.get("subtype") == "init")
 
 
 def describe_foreign_line(line: bytes) -> str:

@@ -194,6 +194,18 @@ def test_an_agent_is_steered_and_followed(node: FakeNode, sandbox: Sandbox) -> N
                 break
 
 
+def test_events_of_unknown_types_are_followed_too(node: FakeNode, sandbox: Sandbox) -> None:
+    node.agent_answer = [{"type": "of_the_future", "new": 1}, {"type": "turn_complete"}]
+    with sandbox.agent.start("work") as session:
+        assert [event.type for event in session.collect_events()][-2:] == ["of_the_future", "turn_complete"]
+    agent = node.durable.add_agent(1, "2026-01-02T03:04:05.000Z")
+    log = node.durable.add_session(1, str(agent["id"]), "2026-01-02T03:04:05.000Z")
+    node.durable.append(str(log["id"]), {"type": "of.the.future", "body": {"new": 1}})
+    with connect_session(str(log["id"]), node.api_key, base_url=node.url) as client:
+        event = next(iter(client.events()))
+        assert (event.type, event.body) == ("of.the.future", {"new": 1})
+
+
 def test_it_works_where_an_event_loop_runs_already(sandbox: Sandbox) -> None:
     async def cell_of_a_notebook() -> str:
         return sandbox.exec.run("echo there").stdout

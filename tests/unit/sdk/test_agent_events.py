@@ -96,6 +96,32 @@ def test_a_turn_that_somebody_else_started_counts_as_work() -> None:
     assert turns.idle
 
 
+_NOTICES = [AgentEvent("of_the_future"), AgentEvent("system", {"subtype": "task_notification"})]
+
+
+@pytest.mark.parametrize("notice", _NOTICES)
+def test_what_belongs_to_no_turn_is_no_work(notice: AgentEvent) -> None:
+    turns = TurnTracker(prompts=1)
+    turns.heard(event("turn_complete"))
+    turns.heard(notice)
+    assert turns.idle
+
+
+@pytest.mark.parametrize("notice", _NOTICES)
+def test_what_belongs_to_no_turn_does_not_make_its_frame_the_processs(notice: AgentEvent) -> None:
+    turns = TurnTracker(prompts=1)
+    turns.heard(event("turn_complete"))
+    turns.heard(notice)
+    turns.exit_frame(0)
+    assert turns.exit_code(session_over=False) == -1
+
+
+def test_the_opening_of_a_turn_is_work() -> None:
+    turns = TurnTracker(prompts=0)
+    turns.heard(AgentEvent("system", {"subtype": "init"}))
+    assert not turns.idle
+
+
 def test_the_frame_at_the_end_of_a_turn_is_not_the_end_of_the_process() -> None:
     turns = TurnTracker(prompts=1)
     turns.heard(event("turn_complete"))

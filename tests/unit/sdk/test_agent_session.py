@@ -208,6 +208,17 @@ async def test_iterating_gives_every_event_until_the_process_ends(
     assert seen == ["ready", *TURN_TYPES]
 
 
+async def test_events_of_unknown_types_arrive_as_they_are(node: FakeNode, sandbox: Sandbox) -> None:
+    new: dict[str, object] = {"type": "of_the_future", "type_of": {"it": [1, None]}}
+    node.agent_answer = [new, *TURN, new]
+    heard: list[AgentEvent] = []
+    session = await sandbox.agent.start(prompt="go", on_event=heard.append)
+    await eventually(lambda: types(heard) == ["ready", "of_the_future", *TURN_TYPES, "of_the_future"])
+    assert await session.collect_events() == heard
+    assert heard[1] == heard[-1] == AgentEvent("of_the_future", {"type_of": {"it": [1, None]}})
+    await session.close()
+
+
 async def test_configure_sends_only_what_is_given(sandbox: Sandbox, inside: FakeSandbox) -> None:
     heard: list[AgentEvent] = []
     session = await sandbox.agent.start(on_event=heard.append)

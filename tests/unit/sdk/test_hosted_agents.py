@@ -346,6 +346,7 @@ async def test_a_reply_comes_in_parts(node: FakeNode) -> None:
     stream = told(
         {"type": "text", "content": "Hel", "conversation_id": "c"},
         {"type": "text", "content": "lo", "conversation_id": "c"},
+        {"type": "of_the_future", "content": "", "new": True},
         {"type": "error", "message": "one tool failed", "code": "tool"},
         {"type": "done"},
     )
@@ -357,6 +358,7 @@ async def test_a_reply_comes_in_parts(node: FakeNode) -> None:
     assert parts == again
     assert "".join(part.content for part in parts) == "Hello"
     assert parts[2:] == [
+        ReplyPart(type="of_the_future"),
         ReplyPart(type="error", message="one tool failed", code="tool"),
         ReplyPart(type="done"),
     ]

@@ -10,6 +10,7 @@ import pytest
 
 from opencomputer import AuthError, NotFoundError, UnexpectedAnswerError
 from opencomputer.sdk.durable.client_session import ClientSession
+from opencomputer.sdk.durable.events import SessionEvent
 from opencomputer.sdk.durable.streams import frames
 from tests.unit.sdk.durable.answers import Answers, event_body, refusal
 
@@ -61,6 +62,17 @@ async def test_it_goes_on_where_it_was_after_every_kind_of_end() -> None:
     assert [request.url.params["after"] for request in server.requests] == ["0", "2", "2", "2", "3"]
     assert server.requests[-1].headers["last-event-id"] == "3"
     assert server.slept == [1.0] * 4
+
+
+async def test_events_of_unknown_types_arrive_as_they_are() -> None:
+    new = {**event_body(2, "of.the.future", told=[1]), "member": {"also": "new"}}
+    named = b"event: of.the.future\nof: the future\nid: 2\ndata: " + json.dumps(new).encode() + b"\n\n"
+    async with Answers(stream(frame(1), named, frame(3))).connection() as connection:
+        events = ClientSession(connection, "ses_1").events(reconnect=False)
+        first, second, third = [event async for event in events]
+    assert (first.seq, third.seq) == (1, 3)
+    assert (type(second), second.type, second.body) == (SessionEvent, "of.the.future", {"told": [1]})
+    assert second.raw == new
 
 
 async def test_the_position_moves_over_events_that_are_not_wanted() -> None:
