@@ -85,7 +85,7 @@ async def browser(profile: Path) -> AsyncGenerator[Tab]:
             return next((each["webSocketDebuggerUrl"] for each in pages if each["type"] == "page"), "")
 
         address = await eventually(page, "that the browser is there")
-        async with connect(address, max_size=64 << 20, proxy=None) as socket:
+        async with connect(address, max_size=64 << 20, proxy=None, open_timeout=60) as socket:
             yield Tab(socket)
     finally:
         process.terminate()

@@ -189,6 +189,7 @@ def online(server: ServerProcess) -> Generator[Box]:
         yield box
 
 
+@pytest.mark.timeout(300)
 async def test_packages_are_installed(server: ServerProcess, online: Box) -> None:
     """With one that brings systemd along, which must not get in the way of starting."""
     recipe = Image.base().apt_install(["systemd-sysv", "cowsay"]).pip_install(["six"])

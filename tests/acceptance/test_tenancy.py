@@ -81,7 +81,7 @@ def test_a_revoked_key_stops_at_once(server: ServerProcess, box: Box) -> None:
     address = server.url.replace("http://", "ws://")
     with with_credential(server, made["key"]) as client:
         url = f"{address}/api{box.path}/exec/{session_id}?api_key={made['key']}"
-        with connect(url, proxy=None) as socket:
+        with connect(url, proxy=None, open_timeout=60) as socket:
             socket.recv(10)
             assert client.get("/sandboxes").status_code == 200
             assert box.client.delete(f"/api-keys/{made['id']}").status_code in (200, 204)

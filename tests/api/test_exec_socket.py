@@ -258,7 +258,7 @@ async def test_coming_back_in_time_keeps_a_session_alive(api: Api, sandbox: str)
 def reluctant(api: Api, path: str) -> connect:
     """A client that takes one message and then leaves the rest on the wire."""
     address = f"{api.url.replace('http', 'ws')}/api{path}?api_key={api.key}"
-    return connect(address, max_queue=1, proxy=None, close_timeout=0.1)
+    return connect(address, max_queue=1, proxy=None, open_timeout=60, close_timeout=0.1)
 
 
 async def test_one_who_reads_nothing_stalls_nobody(api: Api, sandbox: str) -> None:

@@ -164,7 +164,9 @@ async def test_a_token_in_the_place_of_a_key_is_enough_without_the_prefix(api: A
     token = (await api.get(f"/sandboxes/{sandbox}")).json()["token"]
     session = await opened(api, sandbox)
     address = f"{api.url.replace('http', 'ws')}{at(sandbox, session)}?api_key={token}"
-    async with connect(address, additional_headers={"X-API-Key": token}, proxy=None) as socket:
+    async with connect(
+        address, additional_headers={"X-API-Key": token}, proxy=None, open_timeout=60
+    ) as socket:
         await say(socket, "true")
 
 

@@ -123,7 +123,9 @@ class Box:
         address = self.server.url.replace("http://", "ws://")
         url = f"{address}/api{self.path}/{kind}/{session_id}"
         headers = {"X-API-Key": self.server.api_key}
-        with connect(url, additional_headers=headers, max_size=1 << 20, proxy=None) as socket:
+        with connect(
+            url, additional_headers=headers, max_size=1 << 20, proxy=None, open_timeout=60
+        ) as socket:
             yield Follower(socket)
 
 

@@ -86,6 +86,7 @@ class Api:
             f"{address}/api{path}{separator}api_key={key or self.key}",
             max_size=1 << 20,
             proxy=None,
+            open_timeout=60,
             # One who leaves without having read everything would wait for the server's goodbye behind it.
             close_timeout=0.5,
             **options,

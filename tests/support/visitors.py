@@ -66,6 +66,7 @@ class Visitor:
             host=address,
             port=port,
             proxy=None,
+            open_timeout=60,
             additional_headers=self.headers,
             compression=None,
             max_size=32 << 20,

@@ -13,7 +13,7 @@ import traceback
 
 from opencomputer import Sandbox
 
-CHECK_SECONDS = 60
+CHECK_SECONDS = 110
 _checks = []
 
 

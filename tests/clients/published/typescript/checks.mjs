@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 
-const CHECK_MILLISECONDS = 60_000;
+const CHECK_MILLISECONDS = 110_000;
 const checks = [];
 
 export function published(file) {
