@@ -22,6 +22,7 @@ from opencomputer.server.domain.errors import DiskFull, FileForbidden, NotAFile
 from tests.support.driver_harness import GvisorHarness
 from tests.support.machine_shell import open_machine, output
 from tests.support.processes import command, finish, read_until, run, shell, with_stdin
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.machines]
 
@@ -80,7 +81,11 @@ async def test_killing_takes_what_called_setsid_and_lost_its_environment(harness
         await machine.processes.spawn(spec)
         async with machine.processes.attach(spec.id) as attachment:
             await read_until(attachment, b"started\n")
-            assert len(await processes_of(machine)) >= 7
+
+            async def all_begun() -> bool:
+                return len(await processes_of(machine)) >= 7
+
+            await eventually(all_begun, "that all of them have begun")
             await machine.processes.signal(spec.id, 9)
             assert (await finish(attachment)).exit == ExitStatus(137, 9, "killed")
         assert await processes_of(machine) == []
